@@ -347,7 +347,7 @@ fn of_index_bench(error: &IndexBenchError) -> Option<Exit> {
     };
     match error {
         IndexBenchError::Options(_) => Some(Exit::Usage),
-        IndexBenchError::Trace(_) => Some(Exit::Input),
+        IndexBenchError::Trace(_) | IndexBenchError::Keys(_) => Some(Exit::Input),
         IndexBenchError::Machine(_)
         | IndexBenchError::Emulation(_)
         | IndexBenchError::NoFarMemory(_) => Some(Exit::Unavailable),

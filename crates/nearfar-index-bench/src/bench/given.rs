@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use nearfar_topology::Profile;
 
-use super::options::{BenchOptions, KeyForm, Mode, OptionError};
+use super::options::{BenchOptions, KeyForm, KeySource, Mode, OptionError};
 use crate::map::{Contestant, WORD_BYTES};
 use crate::modelled::Sampling;
 use crate::placed::{Policy, ScaleRule, Tuning};
@@ -28,8 +28,8 @@ pub struct GivenOptions {
     pub trace: Option<PathBuf>,
     /// The exponents of Zipfian distributions.
     pub zipf: Vec<f64>,
-    /// Loaded keys.
-    pub keys: Option<u64>,
+    /// How many keys are loaded, or of which file.
+    pub keys: Option<KeySource>,
     /// What keys are.
     pub form: KeyForm,
     /// Bytes of each value.
@@ -107,13 +107,19 @@ impl GivenOptions {
             (Mode::Native, _) if !self.policies.is_empty() => BenchOptions::on_own_tiers(),
             _ => BenchOptions::new(self.mode),
         };
+        let (keys, key_file) = match self.keys {
+            None => (usual.keys, None),
+            Some(KeySource::Count(keys)) => (keys, None),
+            Some(KeySource::File(path)) => (usual.keys, Some(path)),
+        };
         let share = self.error_percent.map(|percent| percent / 100.0);
         Ok(BenchOptions {
             contestants: or_usual(self.contestants, usual.contestants),
             workloads: or_usual(self.workloads, usual.workloads),
             trace: self.trace,
             zipf: self.zipf,
-            keys: self.keys.unwrap_or(usual.keys),
+            keys,
+            key_file,
             form: self.form,
             value_bytes: self.value_bytes,
             threads: or_usual(self.threads, usual.threads),

@@ -64,7 +64,8 @@ impl IndexBenchOutcome {
             "trace": options.trace,
             "zipf": options.zipf,
             "keys": self.keys,
-            "key_form": options.form.to_string(),
+            "key_form": options.key_form_name(),
+            "key_file": options.key_file,
             "value_bytes": options.value_bytes,
             "threads": options.threads.iter().map(|threads| threads.get()).collect::<Vec<_>>(),
             "runs": options.runs.get(),
@@ -117,7 +118,7 @@ impl IndexBenchOutcome {
                 .with("distribution", one.workload.distribution_name())
                 .with("threads", one.threads)
                 .with("keys", self.keys)
-                .with("key_form", self.options.form.to_string())
+                .with("key_form", self.options.key_form_name())
                 .with("batch", self.options.batch.get())
                 .with("value_bytes", self.options.value_bytes)
         };
@@ -250,7 +251,7 @@ impl IndexBenchOutcome {
             .with("distribution", one.planned.workload.distribution_name())
             .with("threads", one.planned.threads)
             .with("keys", self.keys)
-            .with("key_form", self.options.form.to_string())
+            .with("key_form", self.options.key_form_name())
             .with("batch", self.options.batch.get())
             .with("value_bytes", self.options.value_bytes)
             .with("policy", one.policy.name())

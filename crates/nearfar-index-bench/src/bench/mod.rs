@@ -8,6 +8,6 @@ mod report;
 mod run;
 
 pub use given::GivenOptions;
-pub use options::{BenchOptions, KeyForm, Mode, OptionError};
+pub use options::{BenchOptions, KeyForm, KeySource, Mode, OptionError};
 pub use outcome::{IndexBenchOutcome, PlacedRun};
 pub use run::{IndexBenchError, Plan, PlannedRun, Progress, execute, plan};

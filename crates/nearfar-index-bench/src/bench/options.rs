@@ -93,6 +93,30 @@ impl std::fmt::Display for KeyForm {
     }
 }
 
+/// Where keys come from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum KeySource {
+    /// So many are made.
+    Count(u64),
+    /// Lines of a file.
+    File(PathBuf),
+}
+
+impl FromStr for KeySource {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text.strip_prefix("file:") {
+            Some("") => Err("give the path of a file: file:PATH".to_owned()),
+            Some(path) => Ok(Self::File(path.into())),
+            None => text
+                .parse()
+                .map(Self::Count)
+                .map_err(|_| "give a number of keys, or file:PATH for those of a file".to_owned()),
+        }
+    }
+}
+
 /// What is compared.
 #[derive(Debug, Clone, PartialEq)]
 pub struct BenchOptions {
@@ -106,9 +130,11 @@ pub struct BenchOptions {
     pub trace: Option<PathBuf>,
     /// The exponents of Zipfian distributions; those of the workloads by default.
     pub zipf: Vec<f64>,
-    /// Loaded keys.
+    /// Loaded keys, where they are made.
     pub keys: u64,
-    /// What keys are.
+    /// A file of keys instead.
+    pub key_file: Option<PathBuf>,
+    /// What keys are that are made.
     pub form: KeyForm,
     /// Bytes of each value.
     pub value_bytes: usize,
@@ -183,6 +209,7 @@ impl BenchOptions {
                 Mode::Emulated => 5_000_000,
                 Mode::Virtual => 200_000,
             },
+            key_file: None,
             form: KeyForm::Integers,
             value_bytes: WORD_BYTES,
             threads: match mode {
@@ -218,6 +245,15 @@ impl BenchOptions {
         Self {
             mode: Mode::Native,
             ..Self::new(Mode::Emulated)
+        }
+    }
+
+    /// What keys are, in a word for results.
+    #[must_use]
+    pub fn key_form_name(&self) -> String {
+        match self.key_file {
+            Some(_) => "file".to_owned(),
+            None => self.form.to_string(),
         }
     }
 
@@ -300,6 +336,10 @@ impl BenchOptions {
                 "trace",
                 "its keys are integers: leave key-form out".to_owned(),
             );
+        }
+        if self.key_file.is_some() && (self.trace.is_some() || self.form != KeyForm::Integers) {
+            let reason = "keys are those of the file: leave trace and key-form out";
+            return wrong("keys", reason.to_owned());
         }
         match self.mode {
             Mode::Native if self.scale == ScaleRule::None => {
@@ -492,6 +532,23 @@ mod tests {
         assert_eq!(bad(hot), "zipf");
         assert_eq!(bad(|options| options.value_bytes = 7), "value-bytes");
         assert_eq!(bad(|options| options.value_bytes = 1 << 30), "value-bytes");
+    }
+
+    #[test]
+    fn keys_are_a_number_or_a_file() {
+        assert_eq!("200".parse(), Ok(KeySource::Count(200)));
+        let file = "file:/tmp/my keys.txt".parse();
+        assert_eq!(file, Ok(KeySource::File("/tmp/my keys.txt".into())));
+        for text in ["file:", "keys.txt", "-1", ""] {
+            let error = text.parse::<KeySource>().unwrap_err();
+            assert!(error.contains("file:PATH"), "{error}");
+        }
+        let of_urls = BenchOptions {
+            key_file: Some("/tmp/keys".into()),
+            form: KeyForm::Urls,
+            ..BenchOptions::new(Mode::Native)
+        };
+        assert_eq!(of_urls.check().unwrap_err().field, "keys");
     }
 
     #[test]

@@ -20,7 +20,8 @@ use crate::native::{self, Event, NativeError, NativeOptions};
 use crate::placed::{PlacedError, PlacedOptions, PlacedOutcome, Policy};
 use crate::real_time::{self, NoFarMemory, OwnTiers};
 use crate::workload::{
-    BlockTrace, Bytes, HotRegion, Integers, KeySpace, TraceError, TraceKeys, Urls, Workload,
+    BlockTrace, Bytes, FileKeys, HotRegion, Integers, KeyFileError, KeySpace, TraceError,
+    TraceKeys, Urls, Workload,
 };
 
 /// Why a comparison ended early.
@@ -33,6 +34,9 @@ pub enum IndexBenchError {
     /// A trace that cannot be replayed.
     #[error(transparent)]
     Trace(#[from] TraceError),
+    /// Keys that cannot be read.
+    #[error(transparent)]
+    Keys(#[from] KeyFileError),
     /// A machine that cannot be simulated.
     #[error(transparent)]
     Machine(#[from] MachineError),
@@ -81,6 +85,7 @@ pub struct Plan {
     /// The series.
     pub runs: Vec<PlannedRun>,
     trace: Option<Arc<BlockTrace>>,
+    keys: Option<FileKeys>,
     machine: Option<Machine>,
     far: Option<EmulationParameters>,
 }
@@ -112,6 +117,15 @@ pub fn plan(options: BenchOptions) -> Result<Plan, IndexBenchError> {
         Ok::<_, TraceError>(Arc::new(BlockTrace::read(&file, BufReader::new(source))?))
     });
     let trace = trace.transpose()?;
+    let keys = options.key_file.as_ref().map(|path| {
+        let file = path.display().to_string();
+        let source = File::open(path).map_err(|source| KeyFileError::Read {
+            file: file.clone(),
+            source,
+        })?;
+        FileKeys::read(&file, BufReader::new(source))
+    });
+    let keys = keys.transpose()?;
     let machine = match (options.mode, &options.profile) {
         (Mode::Virtual, Some(profile)) => Some(Machine::new(profile)?),
         _ => None,
@@ -153,6 +167,7 @@ pub fn plan(options: BenchOptions) -> Result<Plan, IndexBenchError> {
         workloads,
         runs,
         trace,
+        keys,
         machine,
         far,
     })
@@ -196,6 +211,9 @@ pub fn execute(
     let keys = plan.options.keys;
     if let Some(trace) = &plan.trace {
         return execute_on(plan, TraceKeys(Arc::clone(trace)), system, observe);
+    }
+    if let Some(keys) = &plan.keys {
+        return execute_on(plan, keys.clone(), system, observe);
     }
     match plan.options.form {
         KeyForm::Integers => execute_on(plan, Integers::new(keys), system, observe),
@@ -279,7 +297,7 @@ fn run_in_real_time<S: KeySpace>(
 /// Those who can take part, and those who cannot with the reason.
 fn taking_part(options: &BenchOptions) -> Result<TakingPart, IndexBenchError> {
     let (mut contestants, mut left_out, mut last) = (Vec::new(), Vec::new(), None);
-    let has_integer_keys = options.form == KeyForm::Integers;
+    let has_integer_keys = options.form == KeyForm::Integers && options.key_file.is_none();
     for contestant in options.contestants.iter().copied() {
         match contestant.refusal(has_integer_keys, options.value_bytes) {
             None => contestants.push(contestant),

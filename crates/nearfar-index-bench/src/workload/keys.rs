@@ -81,13 +81,15 @@ impl KeySpace for Integers {
 /// Length of a key in a token, whose other bits say where it begins.
 const LENGTH_BITS: u32 = 16;
 
-fn put(arena: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) -> u64 {
+/// Appends a key; its token.
+pub(super) fn put(arena: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) -> u64 {
     let start = arena.len();
     write(arena);
     ((start as u64) << LENGTH_BITS) | (arena.len() - start) as u64
 }
 
-fn get(token: u64, arena: &[u8]) -> &[u8] {
+/// The key of a token of [`put`].
+pub(super) fn resolve_bytes(token: u64, arena: &[u8]) -> &[u8] {
     let start = (token >> LENGTH_BITS) as usize;
     let length = (token & ((1 << LENGTH_BITS) - 1)) as usize;
     &arena[start..start + length]
@@ -99,7 +101,7 @@ fn order(count: u64, write: impl Fn(u64, &mut Vec<u8>)) -> Vec<u32> {
     let mut keys: Vec<(u64, u32)> = (0..count)
         .map(|id| (put(&mut arena, |arena| write(id, arena)), id as u32))
         .collect();
-    keys.sort_unstable_by(|a, b| get(a.0, &arena).cmp(get(b.0, &arena)));
+    keys.sort_unstable_by(|a, b| resolve_bytes(a.0, &arena).cmp(resolve_bytes(b.0, &arena)));
     keys.into_iter().map(|(_, id)| id).collect()
 }
 
@@ -171,7 +173,7 @@ impl KeySpace for Bytes {
 
     #[inline]
     fn resolve<'t>(token: &'t u64, arena: &'t [u8]) -> &'t [u8] {
-        get(*token, arena)
+        resolve_bytes(*token, arena)
     }
 }
 
@@ -228,7 +230,7 @@ impl Urls {
 }
 
 /// Writes a number in base 36.
-fn write_number(mut number: u64, arena: &mut Vec<u8>) {
+pub(super) fn write_number(mut number: u64, arena: &mut Vec<u8>) {
     loop {
         arena.push(b"0123456789abcdefghijklmnopqrstuvwxyz"[(number % 36) as usize]);
         number /= 36;
@@ -253,16 +255,16 @@ impl KeySpace for Urls {
 
     #[inline]
     fn resolve<'t>(token: &'t u64, arena: &'t [u8]) -> &'t [u8] {
-        get(*token, arena)
+        resolve_bytes(*token, arena)
     }
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
 
     /// Keys are distinct, and positions are the order of the loaded ones.
-    fn check<S: KeySpace>(keys: &S)
+    pub(in crate::workload) fn check_keys<S: KeySpace>(keys: &S)
     where
         S::Key: ToOwned<Owned: Ord + std::fmt::Debug>,
     {
@@ -289,9 +291,9 @@ mod tests {
 
     #[test]
     fn keys_are_distinct_and_positions_are_their_order() {
-        check(&Integers::new(2000));
-        check(&Bytes::new(2000, 8));
-        check(&Bytes::new(2000, 37));
-        check(&Urls::new(2000));
+        check_keys(&Integers::new(2000));
+        check_keys(&Bytes::new(2000, 8));
+        check_keys(&Bytes::new(2000, 37));
+        check_keys(&Urls::new(2000));
     }
 }

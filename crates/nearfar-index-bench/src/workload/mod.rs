@@ -2,6 +2,7 @@
 
 mod block_trace;
 mod distribution;
+mod key_file;
 mod keys;
 mod requests;
 mod spec;
@@ -9,6 +10,7 @@ mod zipf;
 
 pub use block_trace::{BlockTrace, TraceError, TraceKeys, generate_block_trace};
 pub use distribution::{Distribution, HotRegion};
+pub use key_file::{FileKeys, KeyFileError};
 pub use keys::{Bytes, Integers, KeySpace, Pick, Urls};
 pub use requests::{Action, ActionKind, Request, Requests, Trace};
 pub use spec::{Mix, UnknownWorkload, Workload};

@@ -219,6 +219,50 @@ fn emulated_results_have_a_series_and_what_was_charged() {
 }
 
 #[test]
+fn keys_of_a_file_are_loaded_and_asked_for_by_every_map_that_takes_them() {
+    let file = std::env::temp_dir().join(format!("nearfar-keys-{}", std::process::id()));
+    let lines: String = (0..3_000_u32)
+        .map(|number| format!("{:b}\n", number % 2_000))
+        .collect();
+    std::fs::write(&file, lines).unwrap();
+    let metrics = metrics(BenchOptions {
+        key_file: Some(file.clone()),
+        contestants: vec![
+            Contestant::Art,
+            Contestant::Masstree,
+            Contestant::Rival(Rival::Congee),
+            Contestant::StdMap,
+        ],
+        workloads: vec!["ycsb-d".to_owned(), "ycsb-e".to_owned()],
+        ..native()
+    });
+    std::fs::remove_file(&file).unwrap();
+    let rates: Vec<_> = metrics
+        .iter()
+        .filter(|one| one.metric == "throughput_mops")
+        .collect();
+    let refused = rates.iter().filter(|one| one.value.get().is_none());
+    assert_eq!(
+        (rates.len(), refused.count()),
+        (3 * 2 * 2 + 1, 1),
+        "congee takes integers"
+    );
+    let lost = metrics.iter().filter(|one| one.metric == "lost_keys");
+    for one in lost {
+        assert_eq!(one.value.get(), Some(0.0), "{one:?}");
+        assert_eq!(one.dimensions["keys"], 2_000);
+        assert_eq!(one.dimensions["key_form"], "file");
+    }
+    let missing = BenchOptions {
+        key_file: Some("/nowhere/keys.txt".into()),
+        ..native()
+    };
+    let error = plan(missing).unwrap_err();
+    assert!(matches!(error, IndexBenchError::Keys(_)), "{error}");
+    assert!(error.to_string().contains("/nowhere/keys.txt"), "{error}");
+}
+
+#[test]
 fn a_trace_that_is_not_there_is_named() {
     let missing = BenchOptions {
         trace: Some("/nowhere/trace.csv".into()),

@@ -4,7 +4,7 @@ use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
-use nearfar_index_bench::bench::{KeyForm, Mode};
+use nearfar_index_bench::bench::{KeyForm, KeySource, Mode};
 use nearfar_index_bench::map::Contestant;
 use nearfar_index_bench::placed::{Policy, ScaleRule, Watermarks, watermarks};
 
@@ -67,10 +67,10 @@ pub struct BenchIndexArgs {
         allow_negative_numbers = true
     )]
     pub zipf: Vec<f64>,
-    /// Loaded keys [default: 10000000, emulated or natively with policies 5000000, in virtual time 200000 or, with scale none,
-    /// 180000000].
-    #[arg(long, value_name = "N")]
-    pub keys: Option<u64>,
+    /// How many keys are loaded, or the lines of a file [default: 10000000, emulated or natively with policies 5000000, in
+    /// virtual time 200000 or, with scale none, 180000000].
+    #[arg(long, value_name = "N|file:PATH")]
+    pub keys: Option<KeySource>,
     /// What keys are: integers, urls, or a number of random bytes.
     #[arg(long, value_name = "FORM", default_value = "integers")]
     pub key_form: KeyForm,

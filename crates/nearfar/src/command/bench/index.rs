@@ -80,7 +80,7 @@ fn options(args: &BenchIndexArgs) -> anyhow::Result<BenchOptions> {
         workloads: args.workload.clone(),
         trace: args.trace.clone(),
         zipf: args.zipf.clone(),
-        keys: args.keys,
+        keys: args.keys.clone(),
         form: args.key_form,
         value_bytes: args.value_bytes,
         threads: args.threads.clone(),
