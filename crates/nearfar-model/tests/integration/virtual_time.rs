@@ -33,6 +33,8 @@ struct Run {
     threads: u64,
     devices: u32,
     seed: u64,
+    /// Each thread is in the one critical section before one in so many operations.
+    section_every: Option<u64>,
 }
 
 impl Run {
@@ -71,15 +73,16 @@ impl Run {
                 seed,
                 ..
             } = self;
-            program(Pattern::new(
-                access,
-                order,
-                bytes,
-                REGION_BYTES,
-                thread,
-                threads,
-                seed,
-            ))
+            let pattern = Pattern::new(access, order, bytes, REGION_BYTES, thread, threads, seed);
+            let program = program(pattern);
+            match self.section_every {
+                None => program,
+                Some(every) => Box::new(Locking {
+                    program,
+                    every,
+                    operations: 0,
+                }),
+            }
         });
         let mut map = AddressMap::new();
         map.add(
@@ -88,6 +91,36 @@ impl Run {
             machine.devices(TierName::Far, self.devices).unwrap(),
         );
         Simulation::new(machine, map, programs.collect(), Caches::Streaming).unwrap()
+    }
+}
+
+/// A program whose threads are in one critical section before one in so many operations.
+struct Locking {
+    program: Box<dyn Program>,
+    every: u64,
+    operations: u64,
+}
+
+/// Core time in the section, and lines that come from the core that was in it before.
+const SECTION_PS: u32 = 20_000;
+const SECTION_LINES: u32 = 2;
+
+/// A critical section under the lock at the beginning of the region.
+fn section() -> Operation {
+    let mut section = Operation::new(Access::CriticalSection, 0, SECTION_LINES * 64);
+    section.compute_ps = SECTION_PS;
+    section
+}
+
+impl Program for Locking {
+    fn next_operation(&mut self) -> Option<Operation> {
+        // After so many operations it is the section's turn.
+        let turn = self.operations % (self.every + 1);
+        self.operations += 1;
+        match turn == self.every {
+            true => Some(section()),
+            false => self.program.next_operation(),
+        }
     }
 }
 
@@ -111,14 +144,17 @@ fn runs() -> impl Strategy<Value = Run> {
         Just(Access::NonTemporalStore)
     ];
     let order = prop_oneof![Just(Order::Sequential), Just(Order::Random)];
-    (access, order, 3_u32..13, 1_u64..49, 1_u32..5, any::<u64>()).prop_map(
-        |(access, order, log, threads, devices, seed)| Run {
+    let sections = prop_oneof![Just(None), (1_u64..40).prop_map(Some)];
+    let numbers = (3_u32..13, 1_u64..49, 1_u32..5, any::<u64>());
+    (access, order, numbers, sections).prop_map(
+        |(access, order, (log, threads, devices, seed), section_every)| Run {
             access,
             order,
             bytes: 1 << log,
             threads,
             devices,
             seed,
+            section_every,
         },
     )
 }
@@ -214,6 +250,39 @@ proptest! {
         far(&mut slower).write_latency_ns += more_ns;
         let (base_ns, slower_ns) = (run.to_the_end(&base), run.to_the_end(&slower));
         prop_assert!(slower_ns >= base_ns, "{slower_ns} ns, {base_ns} ns without {more_ns} ns");
+    }
+}
+
+#[test]
+fn one_thread_at_a_time_is_in_a_section_and_none_is_lost() {
+    let machine = machine();
+    for threads in [1, 2, 48] {
+        let run = Run {
+            access: Access::Load,
+            order: Order::Random,
+            bytes: 64,
+            threads,
+            devices: 4,
+            seed: 3,
+            section_every: Some(1),
+        };
+        let sections = threads * (8_000 / threads);
+        let elapsed_ns = run.to_the_end(&machine);
+        let inside_ns = (sections * u64::from(SECTION_PS)) as f64 / 1e3;
+        assert!(
+            elapsed_ns >= inside_ns,
+            "{threads}: {elapsed_ns} ns, {inside_ns} ns"
+        );
+        // Without it, threads wait for nobody.
+        let free = Run {
+            section_every: None,
+            ..run
+        };
+        let free_ns = free.to_the_end(&machine);
+        assert!(
+            free_ns < elapsed_ns,
+            "{threads}: {free_ns} ns, {elapsed_ns} ns"
+        );
     }
 }
 
@@ -432,6 +501,7 @@ fn write_backs_that_wait_in_the_last_level_leave_the_table_to_others() {
             threads: 8,
             devices: 1,
             seed: 1,
+            section_every: None,
         };
         let outcome = run.on(&machine);
         assert!(outcome.lines_written.iter().sum::<u64>() > 1_000);
