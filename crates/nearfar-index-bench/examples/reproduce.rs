@@ -2,6 +2,7 @@
 //!
 //! ```console
 //! $ cargo run --release -p nearfar-index-bench --example reproduce -- fig11
+//! $ cargo run --release -p nearfar-index-bench --example reproduce -- zhao-fig15 --report zhao.html
 //! $ cargo run --release -p nearfar-index-bench --example reproduce -- --points my-points.csv
 //! ```
 
@@ -9,7 +10,7 @@ use std::fs;
 use std::path::PathBuf;
 
 use clap::Parser;
-use nearfar_index_bench::reproduce::{BPlusTrees, Search};
+use nearfar_index_bench::reproduce::{BPlusTrees, Search, zhao};
 use nearfar_measure::report::Report;
 use nearfar_measure::reproduce::{
     Figure, Points, RegulatorFigure, Reproduction, System, reproduce_interplay,
@@ -20,7 +21,7 @@ use nearfar_topology::Profile;
 /// Holds the model against published points.
 #[derive(Debug, Parser)]
 struct Arguments {
-    /// Figures, such as `fig4`; by default all.
+    /// Figures, such as `fig4`; by default all of weisgut-2025.
     figures: Vec<String>,
     /// Points of your own, instead of figures.
     #[arg(long, value_name = "FILE", conflicts_with = "figures")]
@@ -59,6 +60,17 @@ fn main() -> anyhow::Result<()> {
     }
     let mut trees = BPlusTrees::new(search, arguments.keys);
     let mut page = Report::new("The model against published points");
+    let is_asked =
+        |figure: &zhao::Figure| arguments.figures.iter().any(|name| name == figure.name());
+    let placement: Vec<zhao::Figure> = zhao::Figure::ALL.into_iter().filter(is_asked).collect();
+    if !placement.is_empty() {
+        // The machine of zhao-2026, whatever the others run on.
+        let options = zhao::FigureOptions::new(Profile::builtin("cxl-card")?);
+        for figure in zhao::run(&placement, &options, |_, _| ())? {
+            print_placement(&figure);
+            figure.add_to(&mut page);
+        }
+    }
     for (name, points, profile) in experiments(&arguments, &profile)? {
         let outcome = reproduce_with(&name, &points, &profile, Some(&mut trees), |_, _| ())?;
         print(&outcome, arguments.brief);
@@ -116,6 +128,27 @@ fn print_regulators(figure: RegulatorFigure) -> anyhow::Result<()> {
         );
     }
     Ok(())
+}
+
+#[expect(clippy::print_stdout, reason = "a program of its own")]
+fn print_placement(outcome: &zhao::FigureOutcome) {
+    for one in &outcome.claims {
+        println!(
+            "  {}: published {} to {} % modelled {:.1} % off by {:+.1} points",
+            one.claim,
+            one.claim.low_percent,
+            one.claim.high_percent,
+            one.modelled_percent,
+            one.error_points()
+        );
+    }
+    println!(
+        "{}: {} of {} in range, {:.1} points off on average",
+        outcome.figure.name(),
+        outcome.in_range(),
+        outcome.claims.len(),
+        outcome.mean_error_points()
+    );
 }
 
 /// Names, points and machines of what is asked for.

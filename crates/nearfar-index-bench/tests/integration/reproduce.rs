@@ -1,6 +1,11 @@
 //! Published tree experiments, small.
 
-use nearfar_index_bench::reproduce::{BPlusTrees, Search};
+use std::num::NonZeroUsize;
+use std::time::Duration;
+
+use nearfar_index_bench::reproduce::{BPlusTrees, Search, zhao};
+use nearfar_measure::Kind;
+use nearfar_measure::report::Report;
 use nearfar_measure::reproduce::{Points, reproduce_with};
 use nearfar_topology::Profile;
 
@@ -67,4 +72,47 @@ fn more_devices_than_there_are_and_odd_nodes_are_refused() {
     let mut trees = BPlusTrees::default();
     let error = reproduce_with("p", &points, &profile, Some(&mut trees), |_, _| ()).unwrap_err();
     assert!(error.to_string().contains('9'), "{error}");
+}
+
+/// Figures of placement, small: what they are worth is not said here.
+#[test]
+fn claims_about_placement_are_run_and_set_beside_what_is_published() {
+    let options = zhao::FigureOptions {
+        keys: 5_000,
+        threads: NonZeroUsize::new(2).unwrap(),
+        warm_up: Duration::from_micros(300),
+        measured: Duration::from_micros(200),
+        ..zhao::FigureOptions::new(Profile::builtin("cxl-card").unwrap())
+    };
+    let figures = [zhao::Figure::Fig16c, zhao::Figure::Table3];
+    let mut told = Vec::new();
+    let outcomes = zhao::run(&figures, &options, |claim, share| {
+        told.push((claim.to_owned(), share));
+    });
+    let outcomes = outcomes.unwrap();
+    let claims: usize = figures.map(|figure| figure.claims().len()).iter().sum();
+    assert_eq!(told.len(), claims);
+    assert!(told.is_sorted_by_key(|(_, share)| *share));
+    let [everything_near, workers] = &outcomes[..] else {
+        panic!("two figures");
+    };
+    for one in &everything_near.claims {
+        let percent = one.modelled_percent;
+        assert!((-90.0..20.0).contains(&percent), "{}: {percent}", one.claim);
+    }
+    // The part of a worker is none without all of them.
+    for pair in workers
+        .claims
+        .chunk_by(|a, b| a.claim.workload == b.claim.workload)
+    {
+        let all = pair.last().unwrap().modelled_percent;
+        assert!(all > 0.0 && pair.iter().all(|one| one.modelled_percent <= all + 1e-9));
+    }
+    let metrics = workers.metrics();
+    assert_eq!(metrics.len(), 3 + 4 * workers.claims.len());
+    let published = metrics.iter().filter(|one| one.kind == Kind::Published);
+    assert_eq!(published.count(), 2 * workers.claims.len());
+    let mut page = Report::new("Placement");
+    workers.add_to(&mut page);
+    assert!(page.to_html().contains("zhao-table3: Time of workers"));
 }
