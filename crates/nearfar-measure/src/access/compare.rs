@@ -8,9 +8,10 @@ use crate::report::{Cell, Column, Note, Report, Table};
 use crate::results::{Header, Kind, Metric};
 
 /// Dimensions that say what a figure belongs to; others describe how it came about.
-const IDENTITY: [&str; 5] = [
+const IDENTITY: [&str; 6] = [
     "run",
     "task",
+    "tier",
     "percentile",
     "contestant",
     "selectivity_percent",
@@ -106,7 +107,7 @@ fn identity(metric: &Metric) -> String {
     let parts = IDENTITY.iter().filter_map(|name| {
         let value = text(metric.dimensions.get(*name)?);
         Some(match *name {
-            "run" | "task" | "contestant" => value,
+            "run" | "task" | "tier" | "contestant" => value,
             other => format!("{other} {value}"),
         })
     });

@@ -27,7 +27,7 @@ pub use self::cpus::CpuList;
 pub use self::kernels::{Operation, Pattern};
 pub use self::noise::{Noise, NoiseReport};
 pub(crate) use self::outcome::Repetition;
-pub use self::outcome::{Latencies, Outcome, Simulated, TaskOutcome};
+pub use self::outcome::{Latencies, Outcome, Simulated, TaskOutcome, TierLines};
 pub use self::plan::{
     DevicePages, Plan, PlanError, PlanTarget, PlannedPlacement, PlannedRegion, PlannedRun, Window,
 };

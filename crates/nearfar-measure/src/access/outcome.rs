@@ -5,13 +5,16 @@ use std::time::Duration;
 use nearfar_topology::units::Bytes;
 use serde_json::{Value, json};
 
-use super::kernels::unit_bytes;
+use super::kernels::{LINE_BYTES, unit_bytes};
 use super::noise::NoiseReport;
 use super::plan::PlannedRun;
 use super::run::Worked;
 use super::spec::TaskSpec;
 use crate::results::{Kind, Metric};
 use crate::statistics::{Summary, confidence_95};
+
+/// Names of what a tier moved: read and written.
+pub(super) const TIER_TRAFFIC: [&str; 2] = ["tier_read_bytes_per_s", "tier_write_bytes_per_s"];
 
 /// What a repetition left.
 pub(crate) struct Repetition {
@@ -25,12 +28,25 @@ pub(crate) struct Repetition {
 }
 
 /// What was followed of one repetition in virtual time.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Simulated {
     /// Virtual time, without the warm-up.
     pub elapsed_ns: f64,
     /// Lines that threads touched, warm-up included.
     pub lines: u64,
+    /// What every tier moved, without the warm-up, near to far.
+    pub traffic: Vec<TierLines>,
+}
+
+/// Lines that the devices of a tier moved.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TierLines {
+    /// The tier's name.
+    pub tier: &'static str,
+    /// Lines read from it, those of prefetchers and those fetched for stores included.
+    pub read: u64,
+    /// Lines written to it, those that caches write back included.
+    pub written: u64,
 }
 
 /// What is known of a region.
@@ -50,12 +66,12 @@ pub struct Latencies {
     /// Their mean, in ns.
     pub mean_ns: f64,
     /// The times that so many per cent of them stay below, in ns.
-    pub percentiles_ns: [(f64, f64); 6],
+    pub percentiles_ns: [(f64, f64); 8],
 }
 
 impl Latencies {
     /// Percentiles of results, as in weisgut-2025, figure 5.
-    const PERCENTS: [f64; 6] = [50.0, 90.0, 95.0, 99.0, 99.9, 99.99];
+    const PERCENTS: [f64; 8] = [25.0, 50.0, 75.0, 90.0, 95.0, 99.0, 99.9, 99.99];
 
     /// Of these times, in ns; `None` of none.
     pub(crate) fn of(mut samples_ns: Vec<f32>) -> Option<Self> {
@@ -144,7 +160,9 @@ impl Outcome {
         let tasks = tasks.collect();
         let mut noise_reasons = Vec::new();
         let mut noise = Vec::new();
-        let simulated = repetitions.iter().filter_map(|one| one.simulated);
+        let simulated = repetitions
+            .iter_mut()
+            .filter_map(|one| one.simulated.take());
         let simulated = simulated.collect();
         for (index, repetition) in repetitions.into_iter().enumerate() {
             let Some(report) = repetition.noise else {
@@ -187,6 +205,7 @@ impl Outcome {
                 metric
             }));
         }
+        metrics.extend(self.traffic());
         let mut seconds = Metric::new(
             "run_seconds",
             self.elapsed.as_secs_f64(),
@@ -217,6 +236,26 @@ impl Outcome {
             dimensions.insert("noisy".to_owned(), self.is_noisy().into());
         }
         metrics
+    }
+
+    /// Bytes per second that each tier of the simulated machine moved, whoever asked for them.
+    fn traffic(&self) -> Vec<Metric> {
+        let tiers = self.simulated.first().map_or(0, |one| one.traffic.len());
+        let metric = |name: &str, tier: usize, lines: fn(&TierLines) -> u64| {
+            let rates = self.simulated.iter().map(|one| {
+                let bytes = lines(&one.traffic[tier]) as f64 * LINE_BYTES as f64;
+                bytes / (one.elapsed_ns * 1e-9)
+            });
+            let metric = repeated(name, &rates.collect::<Vec<_>>(), "B/s", Kind::Modelled);
+            metric.with("tier", self.simulated[0].traffic[tier].tier)
+        };
+        let of_tier = |tier| {
+            [
+                metric(TIER_TRAFFIC[0], tier, |lines| lines.read),
+                metric(TIER_TRAFFIC[1], tier, |lines| lines.written),
+            ]
+        };
+        (0..tiers).flat_map(of_tier).collect()
     }
 
     fn region_values(&self, run: &PlannedRun) -> Value {
@@ -341,6 +380,9 @@ mod tests {
         let latencies = Latencies::of((1..=1000).rev().map(|ns| ns as f32).collect()).unwrap();
         assert_eq!((latencies.samples, latencies.mean_ns), (1000, 500.5));
         let found: Vec<f64> = latencies.percentiles_ns.iter().map(|(_, ns)| *ns).collect();
-        assert_eq!(found, [500.0, 900.0, 950.0, 990.0, 999.0, 1000.0]);
+        assert_eq!(
+            found,
+            [250.0, 500.0, 750.0, 900.0, 950.0, 990.0, 999.0, 1000.0]
+        );
     }
 }

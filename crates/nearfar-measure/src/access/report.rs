@@ -6,34 +6,79 @@ use nearfar_memory::PlacementSpec;
 use serde_json::Value;
 
 use super::compare::display_unit;
-use crate::report::{Cell, Column, HeatMap, LineChart, Note, Report, Table};
+use super::outcome::TIER_TRAFFIC;
+use crate::report::{Cell, Column, HeatMap, LineChart, Report, Table};
 use crate::results::{Header, Kind, Metric};
+
+/// Results with the name that tells them apart from others on a page.
+pub type Named = (String, Header, Vec<Metric>);
 
 /// The page of these results.
 pub fn page(header: &Header, metrics: &[Metric]) -> Report {
-    let name = header
-        .configuration
-        .get("settings")
-        .and_then(|settings| settings.get("name"));
-    let name = name.and_then(Value::as_str).unwrap_or("access");
-    let mut report = Report::new(format!("Access benchmark: {name}"));
-    let kinds: BTreeSet<Kind> = metrics.iter().map(|metric| metric.kind).collect();
-    report.legend(kinds);
+    let mut report = Report::new(format!("Access benchmark: {}", name(header)));
+    report.legend(kinds(metrics));
     if let Some(profile) = virtual_profile(header) {
         report.subtitle(format!(
             "Run in virtual time on the machine of profile {profile}; the machine in the end only \
              computed it."
         ));
     }
-    noise(&mut report, metrics);
-    heat_maps(&mut report, metrics);
-    splits(&mut report, metrics);
-    loaded(&mut report, metrics);
-    percentiles(&mut report, metrics);
-    report.heading("All figures").table(all(metrics));
+    figures(&mut report, metrics);
     report.heading("Machine and specification").header(header);
     report.footer(format!("nearfar {}", header.version));
     report
+}
+
+/// One page of several results, whose figures are named by them.
+pub fn page_of_all(results: Vec<Named>) -> Report {
+    let mut titles: Vec<&str> = results.iter().map(|(_, header, _)| name(header)).collect();
+    titles.dedup();
+    let mut report = Report::new(format!("Access benchmarks: {}", titles.join(", ")));
+    let mut all = Vec::new();
+    let mut headers = Vec::new();
+    for (of, header, metrics) in results {
+        let of_results = |metric: Metric| metric.with(RESULTS, of.as_str());
+        all.extend(metrics.into_iter().map(of_results));
+        headers.push((of, header));
+    }
+    report.legend(kinds(&all));
+    let names = headers
+        .iter()
+        .map(|(of, header)| match virtual_profile(header) {
+            Some(profile) => format!("{of}: virtual time, profile {profile}"),
+            None => format!("{of}: memory of a machine"),
+        });
+    report.subtitle(names.collect::<Vec<_>>().join("; "));
+    figures(&mut report, &all);
+    for (of, header) in &headers {
+        report.heading(format!("Machine and specification: {of}"));
+        report.header(header);
+    }
+    report
+}
+
+/// The dimension that says which of several results a figure is of.
+const RESULTS: &str = "results";
+
+/// What results of a specification are called.
+fn name(header: &Header) -> &str {
+    let settings = header.configuration.get("settings");
+    let name = settings.and_then(|settings| settings.get("name"));
+    name.and_then(Value::as_str).unwrap_or("access")
+}
+
+fn kinds(metrics: &[Metric]) -> BTreeSet<Kind> {
+    metrics.iter().map(|metric| metric.kind).collect()
+}
+
+fn figures(report: &mut Report, metrics: &[Metric]) {
+    noise(report, metrics);
+    heat_maps(report, metrics);
+    splits(report, metrics);
+    loaded(report, metrics);
+    percentiles(report, metrics);
+    traffic(report, metrics);
+    report.heading("All figures").table(all(metrics));
 }
 
 /// The profile whose machine was simulated.
@@ -61,8 +106,21 @@ fn named<'a>(metrics: &'a [Metric], name: &'a str) -> impl Iterator<Item = &'a M
         .filter(move |metric| metric.metric == name && metric.value.is_known())
 }
 
+/// The run of a figure, behind the results that it is of where there are several.
+fn run(metric: &Metric) -> String {
+    match text(metric, RESULTS).as_str() {
+        "" => text(metric, "run"),
+        results => format!("{results}: {}", text(metric, "run")),
+    }
+}
+
+/// One line that unfolds, with the reasons of every disturbed run.
 fn noise(report: &mut Report, metrics: &[Metric]) {
+    let columns = [Column::text("Run"), Column::text("Why")];
+    let mut table = Table::new("Disturbed runs", columns);
+    let (mut disturbed, mut runs) = (0, 0);
     for metric in named(metrics, "run_seconds") {
+        runs += 1;
         let reasons = metric.dimensions.get("noise").and_then(Value::as_array);
         let reasons: Vec<&str> = reasons
             .into_iter()
@@ -70,12 +128,15 @@ fn noise(report: &mut Report, metrics: &[Metric]) {
             .flat_map(Value::as_str)
             .collect();
         if !reasons.is_empty() {
-            let run = text(metric, "run");
-            report.note(
-                Note::Warning,
-                format!("Disturbed: {run}: {}", reasons.join("; ")),
-            );
+            disturbed += 1;
+            table.row([Cell::from(run(metric)), Cell::from(reasons.join("; "))]);
         }
+    }
+    if disturbed > 0 {
+        report.folded(
+            format!("{disturbed} of {runs} runs were disturbed"),
+            [table],
+        );
     }
 }
 
@@ -98,6 +159,7 @@ fn groups<'a>(metrics: impl Iterator<Item = &'a Metric>, by: &[&str]) -> Groups<
 /// Bandwidth by access size and threads, where both vary.
 fn heat_maps(report: &mut Report, metrics: &[Metric]) {
     let by = [
+        RESULTS,
         "operation",
         "pattern",
         "placement",
@@ -144,7 +206,7 @@ fn splits(report: &mut Report, metrics: &[Metric]) {
     for ((name, _), group) in groups(all, &["operation", "pattern", "access_bytes"]) {
         let title = format!("{name} B: bandwidth by the share of pages far");
         let mut chart = LineChart::new(title, "pages far in %", "GB/s");
-        for ((threads, kind), line) in groups(group.into_iter(), &["threads"]) {
+        for ((threads, kind), line) in groups(group.into_iter(), &[RESULTS, "threads"]) {
             let point = |metric: &&Metric| Some((far_percent(metric)?, metric.value.get()? / 1e9));
             let mut points: Vec<(f64, f64)> = line.iter().filter_map(point).collect();
             points.sort_by(|a, b| a.0.total_cmp(&b.0));
@@ -159,7 +221,7 @@ fn loaded(report: &mut Report, metrics: &[Metric]) {
     let mut loads: BTreeMap<String, (f64, String)> = BTreeMap::new();
     for metric in named(metrics, "bandwidth_bytes_per_s") {
         if text(metric, "operation") != "chase" {
-            let load = loads.entry(text(metric, "run")).or_default();
+            let load = loads.entry(run(metric)).or_default();
             load.0 += metric.value.get().unwrap_or(0.0);
             let writes = text(metric, "writes_percent");
             load.1 = if writes.is_empty() {
@@ -169,29 +231,36 @@ fn loaded(report: &mut Report, metrics: &[Metric]) {
             };
         }
     }
-    let mut lines: BTreeMap<(String, String, Kind), Vec<(f64, f64)>> = BTreeMap::new();
+    let mut lines: BTreeMap<(String, Kind), Vec<(f64, f64)>> = BTreeMap::new();
     for metric in named(metrics, "latency_ns") {
-        if let Some(((rate, mix), latency)) =
-            loads.get(&text(metric, "run")).zip(metric.value.get())
-        {
-            let key = (text(metric, "placement"), mix.clone(), metric.kind);
-            lines.entry(key).or_default().push((rate / 1e9, latency));
+        if let Some(((rate, mix), latency)) = loads.get(&run(metric)).zip(metric.value.get()) {
+            let parts = [
+                text(metric, RESULTS),
+                text(metric, "placement"),
+                mix.clone(),
+            ];
+            let parts = parts.into_iter().filter(|part| !part.is_empty());
+            let name = parts.collect::<Vec<_>>().join(", ");
+            lines
+                .entry((name, metric.kind))
+                .or_default()
+                .push((rate / 1e9, latency));
         }
     }
     if lines.is_empty() {
         return;
     }
     let mut chart = LineChart::new("Latency under load", "load in GB/s", "latency in ns");
-    for ((placement, mix, kind), mut points) in lines {
+    for ((name, kind), mut points) in lines {
         points.sort_by(|a, b| a.0.total_cmp(&b.0));
-        chart.line(format!("{placement}, {mix}"), kind, points);
+        chart.line(name, kind, points);
     }
     report.lines(chart);
 }
 
 /// Percentiles of single accesses.
 fn percentiles(report: &mut Report, metrics: &[Metric]) {
-    let by = ["operation", "pattern", "placement", "threads"];
+    let by = [RESULTS, "operation", "pattern", "placement", "threads"];
     let groups = groups(named(metrics, "sampled_latency_ns"), &by);
     if groups.is_empty() {
         return;
@@ -231,6 +300,39 @@ fn percentiles(report: &mut Report, metrics: &[Metric]) {
     report.table(table);
 }
 
+/// What every tier moved in every run.
+fn traffic(report: &mut Report, metrics: &[Metric]) {
+    let columns = [
+        Column::text("Run"),
+        Column::text("Tier"),
+        Column::number("Read", "GB/s", 2),
+        Column::number("Written", "GB/s", 2),
+        Column::text("Kind"),
+    ];
+    let mut table = Table::new("Traffic of the tiers", columns);
+    let mut rows: BTreeMap<(String, String, Kind), [Cell; 2]> = BTreeMap::new();
+    for (index, name) in TIER_TRAFFIC.into_iter().enumerate() {
+        for metric in metrics.iter().filter(|metric| metric.metric == name) {
+            let key = (run(metric), text(metric, "tier"), metric.kind);
+            let row = rows.entry(key).or_insert([Cell::Empty, Cell::Empty]);
+            row[index] = Cell::from(metric.value.clone().map(|rate| rate / 1e9));
+        }
+    }
+    if rows.is_empty() {
+        return;
+    }
+    for ((run, tier, kind), [read, written]) in rows {
+        table.row([
+            Cell::from(run),
+            Cell::from(tier),
+            read,
+            written,
+            Cell::from(kind.name()),
+        ]);
+    }
+    report.folded("Traffic of the tiers", [table]);
+}
+
 fn all(metrics: &[Metric]) -> Table {
     let columns = [
         Column::text("Run"),
@@ -249,14 +351,14 @@ fn all(metrics: &[Metric]) -> Table {
         let bound = |name: &str| {
             value_of(metric, name).map_or(Cell::Empty, |bound| Cell::from(bound * scale))
         };
-        let percentile = text(metric, "percentile");
-        let figure = if percentile.is_empty() {
-            metric.metric.clone()
-        } else {
-            format!("{}, {percentile} %", metric.metric)
+        let (percentile, tier) = (text(metric, "percentile"), text(metric, "tier"));
+        let figure = match (percentile.as_str(), tier.as_str()) {
+            ("", "") => metric.metric.clone(),
+            ("", tier) => format!("{}, {tier}", metric.metric),
+            (percentile, _) => format!("{}, {percentile} %", metric.metric),
         };
         table.row([
-            Cell::from(text(metric, "run").as_str()),
+            Cell::from(run(metric)),
             Cell::from(text(metric, "task").as_str()),
             Cell::from(figure.as_str()),
             Cell::from(metric.value.clone().map(|value| value * scale)),
@@ -272,4 +374,55 @@ fn all(metrics: &[Metric]) -> Table {
         ]);
     }
     table
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn results(noise: &[&str]) -> Vec<Metric> {
+        let of_run = |metric: Metric| metric.with("run", "threads=1");
+        let value = |name: &str, value, unit: &str| Metric::new(name, value, unit, Kind::Modelled);
+        let metrics = [
+            value("bandwidth_bytes_per_s", 4e9, "B/s").with("task", "one"),
+            value(TIER_TRAFFIC[0], 3e9, "B/s").with("tier", "far"),
+            value(TIER_TRAFFIC[1], 1e9, "B/s").with("tier", "far"),
+            value("run_seconds", 1.0, "s").with("noise", json!(noise)),
+        ];
+        metrics.into_iter().map(of_run).collect()
+    }
+
+    #[test]
+    fn disturbances_are_one_line_that_unfolds() {
+        let header = Header::new("1", vec![], json!({}));
+        let quiet = page(&header, &results(&[])).to_html();
+        assert!(!quiet.contains("disturbed</summary>"), "{quiet}");
+        let noisy = page(&header, &results(&["somebody ran", "pages moved"])).to_html();
+        assert!(
+            noisy.contains("<summary>1 of 1 runs were disturbed</summary>")
+                && noisy.contains("somebody ran; pages moved"),
+            "{noisy}"
+        );
+        assert!(!noisy.contains("note warning"), "{noisy}");
+    }
+
+    #[test]
+    fn several_results_are_one_page_that_names_them() {
+        let one = |name: &str| {
+            let header = Header::new("1", vec![], json!({ "settings": { "name": "scan" } }));
+            (name.to_owned(), header, results(&["somebody ran"]))
+        };
+        let html = page_of_all(vec![one("before"), one("after")]).to_html();
+        for expected in [
+            "<h1>Access benchmarks: scan</h1>",
+            "2 of 2 runs were disturbed",
+            "before: threads=1",
+            "after: threads=1",
+            "Machine and specification: after",
+        ] {
+            assert!(html.contains(expected), "{expected}: {html}");
+        }
+    }
 }

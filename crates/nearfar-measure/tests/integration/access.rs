@@ -272,7 +272,7 @@ fn sampled_latencies_have_percentiles() {
                 named("sampled_latency_ns"),
                 named("sampled_latency_mean_ns")
             ),
-            (6, 1)
+            (8, 1)
         );
         assert!(
             collector

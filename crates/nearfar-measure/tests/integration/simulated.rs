@@ -101,6 +101,40 @@ fn a_copy_takes_from_the_link_of_both_its_regions() {
 }
 
 #[test]
+fn every_tier_says_what_it_moved() {
+    let of = |operation: &str, placement: &str| {
+        let collector = run_lines(
+            &format!(
+                "repetitions = 1\n[region.data]\nsize = \"7GiB\"\nplacement = \"{placement}\"\n\
+                 [task.one]\noperation = \"{operation}\"\nthreads = 4\n"
+            ),
+            100_000,
+        );
+        let rate = collector.outcomes[0].1.tasks[0].bandwidth_bytes_per_s[0];
+        let share = |name: &str, tier: &str| {
+            let metric = collector.metrics.iter().find(|metric| {
+                metric.metric == name && metric.dimensions.get("tier") == Some(&tier.into())
+            });
+            metric.unwrap().value.get().unwrap() / rate
+        };
+        ["near", "far"].map(|tier| {
+            let written = share("tier_write_bytes_per_s", tier);
+            (share("tier_read_bytes_per_s", tier), written)
+        })
+    };
+    let one = 0.9..1.1;
+    let [(near, near_written), far] = of("read", "near");
+    assert!(one.contains(&near) && near_written == 0.0, "{near}");
+    assert_eq!(far, (0.0, 0.0));
+    let [near, (fetched, written)] = of("write", "far");
+    assert_eq!(near, (0.0, 0.0));
+    assert!(one.contains(&fetched), "lines are fetched first: {fetched}");
+    assert!(one.contains(&written), "{written}");
+    let [_, (fetched, written)] = of("write-nt", "far");
+    assert!(fetched == 0.0 && one.contains(&written), "{written}");
+}
+
+#[test]
 fn the_same_specification_gives_the_same_figures() {
     let text = "[region.data]\n[task.one]\npattern = \"random\"\nthreads = 7\nsample = 50\n";
     let figures = |collector: &Collector| -> Vec<_> {

@@ -42,9 +42,10 @@ pub enum MeasureAction {
     Inference(InferenceArgs),
     /// Write a self-contained HTML page: heat maps, curves, percentiles and all figures.
     Report {
-        /// Results of `nearfar measure`.
-        results: PathBuf,
-        /// The page [default: the results' name, ending in .html].
+        /// Results of `nearfar measure`; several are one page, on which figures are named by them.
+        #[arg(required = true)]
+        results: Vec<PathBuf>,
+        /// The page [default: the first results' name, ending in .html].
         #[arg(short, long, value_name = "FILE")]
         output: Option<PathBuf>,
     },
@@ -73,7 +74,8 @@ pub struct MeasureRunArgs {
     /// A specification in TOML, or in YAML if it is named so.
     #[arg(value_name = "FILE", conflicts_with = "preset")]
     pub specification: Option<PathBuf>,
-    /// A built-in specification: heatmap, devices, latency, split or loaded.
+    /// A built-in specification: heatmap, devices, latency, split, loaded, interference or calibrate
+    /// (`nearfar measure presets`).
     #[arg(long, value_name = "NAME")]
     pub preset: Option<String>,
     /// Add a modelled tier `far` after a built-in profile or a TOML file; with --virtual, the

@@ -46,6 +46,20 @@ fn a_specification_is_measured_reported_and_compared() {
         html.contains("class=\"heat\"") && !html.contains("<script"),
         "a heat map"
     );
+    let several = [
+        "measure",
+        "report",
+        "a.jsonl",
+        "b.parquet",
+        "-o",
+        "all.html",
+    ];
+    run_in(folder.path(), several).succeeded();
+    let html = fs::read_to_string(folder.path().join("all.html")).expect("a page");
+    assert!(
+        html.contains("a.jsonl: access=64") && html.contains("b.parquet: access=64"),
+        "runs are named by their results"
+    );
     let compared = [
         "measure",
         "compare",
@@ -67,7 +81,14 @@ fn a_specification_is_measured_reported_and_compared() {
     let text = run_in(folder.path(), compared).succeeded();
     let (_, ratios) = read(text.as_bytes()).expect("results");
     assert!(ratios.len() >= 4, "{text}");
-    let expected = ["a.jsonl", "b.html", "b.parquet", "both.html", "spec.toml"];
+    let expected = [
+        "a.jsonl",
+        "all.html",
+        "b.html",
+        "b.parquet",
+        "both.html",
+        "spec.toml",
+    ];
     assert_eq!(files_in(folder.path()), expected);
 }
 

@@ -11,7 +11,7 @@ use nearfar_model::simulation::{AddressMap, Machine, MachineError, Program, Simu
 use super::worker::{Area, Assignment, Tally, Worker};
 use crate::access::kernels::LINE_BYTES;
 use crate::access::noise::ThreadNoise;
-use crate::access::outcome::{Repetition, Simulated};
+use crate::access::outcome::{Repetition, Simulated, TierLines};
 use crate::access::plan::{PlannedPlacement, PlannedRun, Window};
 use crate::access::run::{Queue, Worked};
 use crate::access::spec::{Length, TaskSpec};
@@ -59,10 +59,10 @@ pub(crate) fn simulate(
         now_ns: 0.0,
         ended_ns: vec![None; threads.tallies.len()],
     };
-    let Some((worked, elapsed_ns)) = clock.measure(run, window, &threads) else {
+    let Some(measured) = clock.measure(run, window, &threads) else {
         return Ok(None);
     };
-    let mut worked = worked.into_iter();
+    let mut worked = measured.worked.into_iter();
     let tasks = run.spec.tasks.iter();
     let tasks = tasks.map(|task| worked.by_ref().take(task.threads).collect());
     Ok(Some(Repetition {
@@ -70,10 +70,26 @@ pub(crate) fn simulate(
         noise: None,
         elapsed: began.elapsed(),
         simulated: Some(Simulated {
-            elapsed_ns,
+            elapsed_ns: measured.elapsed_ns,
             lines: clock.simulation.lines(),
+            traffic: traffic(machine, &measured.read, &measured.written),
         }),
     }))
+}
+
+/// Lines of every tier, by those of the devices: the devices of a tier follow each other.
+fn traffic(machine: &Machine, read: &[u64], written: &[u64]) -> Vec<TierLines> {
+    let mut first = 0;
+    let tiers = machine.tiers.iter().map(|(name, tier)| {
+        let devices = first..first + tier.devices as usize;
+        first = devices.end;
+        TierLines {
+            tier: name.name(),
+            read: read[devices.clone()].iter().sum(),
+            written: written[devices].iter().sum(),
+        }
+    });
+    tiers.collect()
 }
 
 /// The pages of all regions, one region after the other.
@@ -168,6 +184,16 @@ fn line_interval_ps(task: &TaskSpec, machine: &Machine, threads_of_core: usize) 
     (ns > core_ns).then_some(((ns - core_ns) * 1e3) as u32)
 }
 
+/// What the window of a run gave.
+struct Measured {
+    /// By thread.
+    worked: Vec<Worked>,
+    elapsed_ns: f64,
+    /// Lines read and written, by device.
+    read: Vec<u64>,
+    written: Vec<u64>,
+}
+
 /// A simulation and when its threads ended.
 struct Clock<'a> {
     simulation: Simulation,
@@ -177,17 +203,18 @@ struct Clock<'a> {
 }
 
 impl Clock<'_> {
-    /// Follows the run to the end of its window; what its threads did in it, and its length.
+    /// Follows the run to the end of its window; what its threads and devices did in it.
     fn measure(
         &mut self,
         run: &PlannedRun,
         window: &Window,
         threads: &Threads,
-    ) -> Option<(Vec<Worked>, f64)> {
+    ) -> Option<Measured> {
         if window.warm_lines > 0 {
             self.follow(window.warm_lines, f64::MAX, LINES_AT_ONCE, threads)?;
         }
         let start_ns = self.now_ns;
+        let lines_before = self.simulation.memory_lines();
         let before: Vec<(u64, u64)> = threads
             .tallies
             .iter()
@@ -228,7 +255,13 @@ impl Clock<'_> {
                 worked[*thread].samples_ns.push(ns as f32);
             }
         }
-        Some((worked, self.now_ns - start_ns))
+        let lines = self.simulation.memory_lines();
+        Some(Measured {
+            worked,
+            elapsed_ns: self.now_ns - start_ns,
+            read: since(lines.0, &lines_before.0),
+            written: since(lines.1, &lines_before.1),
+        })
     }
 
     /// Runs until `lines` were touched in all, or a time has come; `None` if it was stopped.
@@ -250,6 +283,12 @@ impl Clock<'_> {
             }
         }
     }
+}
+
+/// What has come to each count since `before`.
+fn since(now: Vec<u64>, before: &[u64]) -> Vec<u64> {
+    let counts = now.into_iter().zip(before);
+    counts.map(|(now, before)| now - before).collect()
 }
 
 /// A time that is not zero, so that rates are finite.

@@ -61,14 +61,26 @@ pub fn open(path: &Path) -> anyhow::Result<(Header, Vec<Metric>)> {
     read(BufReader::new(file)).map_err(|error| cannot_read(error.to_string()).into())
 }
 
-fn write_report(results: &Path, output: Option<&Path>) -> anyhow::Result<()> {
-    let (header, metrics) = open(results)?;
-    let path: PathBuf = output.map_or_else(|| results.with_extension("html"), Path::to_owned);
-    let is_matrix = header.configuration.get("matrix").is_some();
-    let page = match is_matrix {
-        true => interference::page(&header, &metrics),
-        false => report::page(&header, &metrics),
+fn write_report(results: &[PathBuf], output: Option<&Path>) -> anyhow::Result<()> {
+    let mut read = Vec::new();
+    for path in results {
+        let (header, metrics) = open(path)?;
+        read.push((path.display().to_string(), header, metrics));
+    }
+    let is_matrix = |header: &Header| header.configuration.get("matrix").is_some();
+    let matrix = read.iter().find(|(_, header, _)| is_matrix(header));
+    let page = match (read.as_slice(), matrix) {
+        ([(_, header, metrics)], Some(_)) => interference::page(header, metrics),
+        ([(_, header, metrics)], None) => report::page(header, metrics),
+        (_, Some((name, _, _))) => {
+            let message = format!(
+                "{name} holds a matrix of interference, which is a page of its own: name it alone"
+            );
+            return Err(Failed::new(Exit::Usage, message).into());
+        }
+        (_, None) => report::page_of_all(read),
     };
+    let path = output.map_or_else(|| results[0].with_extension("html"), Path::to_owned);
     save_page(&page, &path)?;
     let mut out = Output::stdout();
     out.with(|out| writeln!(out, "{}", path.display()))?;

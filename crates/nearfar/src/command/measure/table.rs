@@ -52,7 +52,10 @@ pub fn results(metrics: &[Metric], out: &mut dyn Write) -> io::Result<()> {
         };
         let percentile = text(metric, "percentile");
         let name = match percentile.as_str() {
-            "" => format!("{} {}", metric.metric, text(metric, "event")),
+            "" => {
+                let words = [text(metric, "event"), text(metric, "tier")];
+                format!("{} {}", metric.metric, words.concat())
+            }
             percent => format!("{} {percent} %", metric.metric),
         };
         grid.row([
