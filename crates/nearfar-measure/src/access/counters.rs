@@ -1,80 +1,296 @@
 //! Hardware counters, through `perf stat`.
 //!
-//! `perf` counts this process for as long as a run takes and prints JSON. Which events a machine
-//! has is for `perf` to say; what it does not count is unavailable, with the reason.
+//! `perf` counts this process for as long as a run takes, and beside it the units that all processes share, which
+//! cannot be counted by process. Which events a machine has is for `perf` to say; what it does not count is
+//! unavailable, with the reason.
 
 use std::io;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use nearfar_topology::Known;
-use nearfar_topology::perf::{Count, intel_model, is_intel, parse};
+use nearfar_topology::perf::{
+    Count, intel_model, is_intel, is_zen_4_or_later, parse, parse_separated, prints_json,
+};
+use nearfar_topology::{Known, TierKind, Topology};
 
-use crate::results::{Kind, Metric};
+use super::kernels::LINE_BYTES;
+use super::outcome::TIER_TRAFFIC;
+use crate::results::{Gap, Kind, Metric};
 
 /// Events that most processors have.
 const EVENTS: &str = "cycles,instructions,cache-misses,dTLB-load-misses";
 
-/// Metrics of the top-down method, level by level down to external memory (weisgut-2025,
-/// section 5.1).
-const TOP_DOWN: &str = "tma_memory_bound,tma_l1_bound,tma_l2_bound,tma_l3_bound,tma_dram_bound,\
+/// Metrics of the top-down method: the four categories of all slots, then level by level down to external memory
+/// (weisgut-2025, section 5.1).
+const TOP_DOWN: &str = "tma_retiring,tma_bad_speculation,tma_frontend_bound,tma_backend_bound,\
+                        tma_memory_bound,tma_l1_bound,tma_l2_bound,tma_l3_bound,tma_dram_bound,\
                         tma_store_bound,tma_mem_bandwidth,tma_mem_latency";
 
-/// Uncore events of CXL and of the shared request table, by the processor's model in CPUID.
-const UNCORE: [(u32, &str); 3] = [
-    (
-        143,
-        "unc_cha_tor_inserts.ia_miss_drd_cxl_acc,unc_cha_tor_occupancy.ia_miss_drd_cxl_acc",
-    ),
-    (
-        207,
-        "unc_cha_tor_inserts.ia_miss_drd_cxl_acc,unc_cha_tor_occupancy.ia_miss_drd_cxl_acc",
-    ),
-    (
-        173,
-        "unc_cxlcm_rxc_pack_buf_inserts.mem_data,unc_cha_tor_inserts.ia_miss_drd_cxl_acc",
-    ),
-];
+/// Its counterpart on AMD's Zen 4 and later: use of the dispatch slots.
+const AMD_TOP_DOWN: &str = "retiring,bad_speculation,frontend_bound,backend_bound,\
+                            backend_bound_by_memory,backend_bound_by_cpu,smt_contention";
 
-/// A `perf stat` that is counting.
-#[derive(Debug)]
-pub struct Counting {
-    child: Child,
+/// What a processor's memory controllers and its ports to CXL devices count: transfers of a line.
+#[derive(Debug, PartialEq, Eq)]
+struct TrafficEvents {
+    near_read: &'static [&'static str],
+    near_written: &'static [&'static str],
+    cxl_read: &'static [&'static str],
+    cxl_written: &'static [&'static str],
 }
 
-impl Counting {
-    /// Counts this process, all threads, for `time`.
+/// Sapphire and Emerald Rapids.
+const SAPPHIRE_RAPIDS: TrafficEvents = TrafficEvents {
+    near_read: &["unc_m_cas_count.rd"],
+    near_written: &["unc_m_cas_count.wr"],
+    cxl_read: &["unc_cxlcm_rxc_pack_buf_inserts.mem_data"],
+    cxl_written: &["unc_cxldp_txc_agf_inserts.m2s_data"],
+};
+
+/// Granite Rapids, whose memory controllers have two halves.
+const GRANITE_RAPIDS: TrafficEvents = TrafficEvents {
+    near_read: &["unc_m_cas_count_sch0.rd", "unc_m_cas_count_sch1.rd"],
+    near_written: &["unc_m_cas_count_sch0.wr", "unc_m_cas_count_sch1.wr"],
+    ..SAPPHIRE_RAPIDS
+};
+
+/// Zen 4 and later, of whose ports to CXL devices no event is known here.
+const ZEN_4: TrafficEvents = TrafficEvents {
+    near_read: &["umc_cas_cmd.rd"],
+    near_written: &["umc_cas_cmd.wr"],
+    cxl_read: &[],
+    cxl_written: &[],
+};
+
+/// Events of the request table for loads from CXL memory.
+const REQUEST_TABLE: &str =
+    "unc_cha_tor_inserts.ia_miss_drd_cxl_acc,unc_cha_tor_occupancy.ia_miss_drd_cxl_acc";
+
+/// Models of Intel's in CPUID.
+const SAPPHIRE_RAPIDS_MODELS: [u32; 2] = [143, 207];
+const GRANITE_RAPIDS_MODEL: u32 = 173;
+
+/// For how long a group of events is tried.
+const TRIAL: Duration = Duration::from_millis(10);
+
+impl TrafficEvents {
+    fn of_this_processor() -> Option<&'static Self> {
+        match intel_model() {
+            Some(model) if SAPPHIRE_RAPIDS_MODELS.contains(&model) => Some(&SAPPHIRE_RAPIDS),
+            Some(GRANITE_RAPIDS_MODEL) => Some(&GRANITE_RAPIDS),
+            _ => is_zen_4_or_later().then_some(&ZEN_4),
+        }
+    }
+
+    fn all(&self) -> impl Iterator<Item = &'static str> {
+        let near = self.near_read.iter().chain(self.near_written);
+        let cxl = self.cxl_read.iter().chain(self.cxl_written);
+        near.chain(cxl).copied()
+    }
+}
+
+/// What counts a tier's traffic.
+#[derive(Debug)]
+struct TierEvents {
+    tier: String,
+    /// Events of reads and of writes, or why there are none.
+    events: Result<[&'static [&'static str]; 2], String>,
+}
+
+/// Of every tier but those that are modelled.
+fn tier_events(topology: &Topology, events: Option<&'static TrafficEvents>) -> Vec<TierEvents> {
+    let sockets = topology.sockets.len();
+    let real = topology
+        .tiers
+        .iter()
+        .filter(|tier| tier.kind != TierKind::Modelled);
+    let of_cxl = real.clone().filter(|tier| tier.kind == TierKind::Cxl);
+    let cxl_tiers = of_cxl.count();
+    let of = |kind: TierKind| {
+        let Some(events) = events else {
+            return Err("no counters of this processor's memory traffic are known".to_owned());
+        };
+        match kind {
+            TierKind::LocalDram | TierKind::Cxl if sockets > 1 => {
+                Err(format!("memory of {sockets} sockets is counted together"))
+            }
+            TierKind::LocalDram => Ok([events.near_read, events.near_written]),
+            TierKind::Cxl if events.cxl_read.is_empty() => {
+                Err("no events of this processor's CXL ports are known".to_owned())
+            }
+            TierKind::Cxl if cxl_tiers > 1 => Err(format!(
+                "{cxl_tiers} tiers of CXL memory are counted together"
+            )),
+            TierKind::Cxl => Ok([events.cxl_read, events.cxl_written]),
+            _ => Err(format!("no counters of a tier of kind {kind} are known")),
+        }
+    };
+    let tiers = real.map(|tier| TierEvents {
+        tier: tier.name.clone(),
+        events: of(tier.kind),
+    });
+    tiers.collect()
+}
+
+/// What can be counted on this machine.
+#[derive(Debug)]
+pub struct Counters {
+    prints_json: bool,
+    /// Arguments for events of this process, and for those of the machine.
+    own: Vec<String>,
+    shared: Vec<String>,
+    tiers: Vec<TierEvents>,
+    /// What cannot be counted.
+    pub missing: Vec<Gap>,
+}
+
+impl Counters {
+    /// Tries what this processor should have, group by group, for some milliseconds each.
+    ///
+    /// # Errors
+    /// Why nothing can be counted at all.
+    pub fn of_this_machine(topology: &Topology) -> Result<Self, String> {
+        let version = Command::new("perf").arg("--version").output();
+        let version = version.map_err(|error| match error.kind() {
+            io::ErrorKind::NotFound => "perf is not installed".to_owned(),
+            _ => format!("perf: {error}"),
+        })?;
+        let mut counters = Self {
+            prints_json: prints_json(&String::from_utf8_lossy(&version.stdout)),
+            own: Vec::new(),
+            shared: Vec::new(),
+            tiers: Vec::new(),
+            missing: Vec::new(),
+        };
+        let basic = words(&["-e", EVENTS]);
+        counters.tried(&basic, Scope::Process)?;
+        counters.own = basic;
+        if is_intel() {
+            counters.add("top-down metrics", &["-M", TOP_DOWN], Scope::Process);
+        } else if is_zen_4_or_later() {
+            counters.add("top-down metrics", &["-M", AMD_TOP_DOWN], Scope::Process);
+        }
+        if intel_model().is_some_and(|model| {
+            SAPPHIRE_RAPIDS_MODELS.contains(&model) || model == GRANITE_RAPIDS_MODEL
+        }) {
+            counters.add("the request table", &["-e", REQUEST_TABLE], Scope::Machine);
+        }
+        let events = TrafficEvents::of_this_processor();
+        counters.tiers = tier_events(topology, events);
+        for event in events.into_iter().flat_map(TrafficEvents::all) {
+            counters.add(event, &["-e", event], Scope::Machine);
+        }
+        Ok(counters)
+    }
+
+    /// Takes a group of events along if `perf` counts one of them.
+    fn add(&mut self, what: &str, arguments: &[&str], scope: Scope) {
+        let arguments = words(arguments);
+        match self.tried(&arguments, scope) {
+            Ok(()) if scope == Scope::Process => self.own.extend(arguments),
+            Ok(()) => self.shared.extend(arguments),
+            Err(reason) => self.missing.push(Gap {
+                what: format!("counters: {what}"),
+                reason,
+            }),
+        }
+    }
+
+    fn tried(&self, arguments: &[String], scope: Scope) -> Result<(), String> {
+        let counted = Process::start(arguments, scope, TRIAL, self.prints_json)
+            .and_then(|process| process.finish(self.prints_json));
+        let counts = counted.map_err(|error| format!("perf: {error}"))?;
+        match counts.iter().any(|count| count.value.is_known()) {
+            true => Ok(()),
+            false => Err("perf counts no event of it on this machine".to_owned()),
+        }
+    }
+
+    /// Counts this process, all threads, and what the machine shares, for `time`.
     ///
     /// # Errors
     /// Why `perf` cannot be started.
-    pub fn start(time: Duration) -> io::Result<Self> {
-        let mut command = Command::new("perf");
-        command.args(["stat", "-j", "-e", EVENTS]);
-        if let Some(events) = uncore_events() {
-            command.args(["-e", events]);
-        }
-        if is_intel() {
-            command.args(["-M", TOP_DOWN]);
-        }
-        let process = std::process::id().to_string();
-        let seconds = format!("{:.3}", time.as_secs_f64());
-        command.args(["-p", &process, "--", "sleep", &seconds]);
-        let child = command
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(Stdio::piped())
-            .spawn()?;
-        Ok(Self { child })
+    pub fn start(&self, time: Duration) -> io::Result<Counting> {
+        let start = |arguments: &Vec<String>, scope| {
+            (!arguments.is_empty())
+                .then(|| Process::start(arguments, scope, time, self.prints_json))
+                .transpose()
+        };
+        Ok(Counting {
+            own: start(&self.own, Scope::Process)?,
+            shared: start(&self.shared, Scope::Machine)?,
+            time,
+        })
     }
 
-    /// Waits for the end; what was counted.
+    /// Waits for the end; what was counted, as lines of the results schema.
     ///
     /// # Errors
     /// Where `perf` cannot be read.
-    pub fn finish(self) -> io::Result<Vec<Count>> {
-        let output = self.child.wait_with_output()?;
+    pub fn finish(&self, counting: Counting) -> io::Result<Vec<Metric>> {
+        let mut counts = Vec::new();
+        for process in [counting.own, counting.shared].into_iter().flatten() {
+            counts.extend(process.finish(self.prints_json)?);
+        }
+        let mut found = metrics(&counts);
+        found.extend(traffic(&self.tiers, &counts, counting.time));
+        Ok(found)
+    }
+}
+
+fn words(arguments: &[&str]) -> Vec<String> {
+    arguments.iter().map(|one| (*one).to_owned()).collect()
+}
+
+/// What is counted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Scope {
+    /// This process.
+    Process,
+    /// All processors: what units count that belong to no process.
+    Machine,
+}
+
+/// A `perf stat`.
+#[derive(Debug)]
+struct Process(Child);
+
+impl Process {
+    fn start(
+        arguments: &[String],
+        scope: Scope,
+        time: Duration,
+        prints_json: bool,
+    ) -> io::Result<Self> {
+        let mut command = Command::new("perf");
+        command.arg("stat");
+        match prints_json {
+            true => command.arg("-j"),
+            false => command.args(["-x", ","]),
+        };
+        command.args(arguments);
+        match scope {
+            Scope::Process => command.args(["-p", &std::process::id().to_string()]),
+            Scope::Machine => command.arg("-a"),
+        };
+        let seconds = format!("{:.3}", time.as_secs_f64());
+        // Numbers have a point in them wherever it runs.
+        command
+            .env("LC_ALL", "C")
+            .args(["--", "sleep", &seconds])
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped());
+        Ok(Self(command.spawn()?))
+    }
+
+    fn finish(self, prints_json: bool) -> io::Result<Vec<Count>> {
+        let output = self.0.wait_with_output()?;
         let text = String::from_utf8_lossy(&output.stderr).into_owned();
-        let counts = parse(&text);
+        let counts = match prints_json {
+            true => parse(&text),
+            false => parse_separated(&text),
+        };
         if counts.is_empty() {
             let reason = text.lines().next().unwrap_or("perf printed nothing");
             return Err(io::Error::other(reason.to_owned()));
@@ -83,20 +299,59 @@ impl Counting {
     }
 }
 
-/// Why this machine has no counters; `None` if it has some.
-pub fn unavailable() -> Option<String> {
-    let tried = Counting::start(Duration::from_millis(10)).and_then(Counting::finish);
-    match tried {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            Some("perf is not installed".to_owned())
-        }
-        Err(error) => Some(format!("perf: {error}")),
-        Ok(counts) => {
-            let none = counts.iter().all(|count| !count.value.is_known());
-            none.then(|| "perf counts no event on this machine".to_owned())
-        }
-    }
+/// Counting that goes on.
+#[derive(Debug)]
+pub struct Counting {
+    own: Option<Process>,
+    shared: Option<Process>,
+    time: Duration,
 }
+
+/// Bytes per second to and from every tier, whoever moves them.
+fn traffic(tiers: &[TierEvents], counts: &[Count], time: Duration) -> Vec<Metric> {
+    let rate = |events: &[&str]| -> Result<f64, String> {
+        let mut lines = 0.0;
+        for event in events {
+            let found = counts.iter().find(|count| count.event == *event);
+            let found = found.ok_or_else(|| format!("perf does not count {event}"))?;
+            lines += match &found.value {
+                Known::Value(value) => *value,
+                Known::Unavailable(reason) => return Err(format!("{event}: {reason}")),
+            };
+        }
+        Ok(lines * LINE_BYTES as f64 / time.as_secs_f64())
+    };
+    let of_tier = |tier: &TierEvents| {
+        let tier_name = tier.tier.clone();
+        let metrics = TIER_TRAFFIC.into_iter().enumerate().map(|(index, name)| {
+            let found = tier.events.clone().and_then(|events| rate(events[index]));
+            match found {
+                Ok(rate) => Metric::new(name, rate, "B/s", Kind::Measured),
+                Err(reason) => Metric::unavailable(name, &reason, "B/s", Kind::Measured),
+            }
+        });
+        let named = metrics.map(|metric| metric.with("tier", tier_name.as_str()));
+        named.collect::<Vec<_>>()
+    };
+    tiers.iter().flat_map(of_tier).collect()
+}
+
+/// Shares of the issue or dispatch slots in per cent, by the vendors' names.
+const SLOTS: [(&str, [&str; 2]); 4] = [
+    ("retiring_percent", ["tma_retiring", "retiring"]),
+    (
+        "bad_speculation_percent",
+        ["tma_bad_speculation", "bad_speculation"],
+    ),
+    (
+        "front_end_bound_percent",
+        ["tma_frontend_bound", "frontend_bound"],
+    ),
+    (
+        "back_end_bound_percent",
+        ["tma_backend_bound", "backend_bound"],
+    ),
+];
 
 /// The bandwidth-bound and latency-bound shares of the pipeline slots, in per cent, normalised to
 /// their parents (weisgut-2025, section 5.1):
@@ -126,7 +381,7 @@ pub fn bound_shares(counts: &[Count]) -> Option<(f64, f64)> {
 }
 
 /// Counts as lines of the results schema.
-pub fn metrics(counts: &[Count]) -> Vec<Metric> {
+fn metrics(counts: &[Count]) -> Vec<Metric> {
     let count = |count: &Count| {
         let unit = if count.unit.is_empty() {
             "count"
@@ -142,18 +397,20 @@ pub fn metrics(counts: &[Count]) -> Vec<Metric> {
         metric.with("event", count.event.as_str())
     };
     let mut metrics: Vec<Metric> = counts.iter().map(count).collect();
+    let share = |name, value| Metric::new(name, value, "percent", Kind::Measured);
+    for (name, events) in SLOTS {
+        let mut found = counts
+            .iter()
+            .filter(|count| events.contains(&&*count.event));
+        if let Some(value) = found.find_map(|count| count.value.get()) {
+            metrics.push(share(name, value));
+        }
+    }
     if let Some((bandwidth, latency)) = bound_shares(counts) {
-        let share = |name, value| Metric::new(name, value, "percent", Kind::Measured);
         metrics.push(share("bandwidth_bound_percent", bandwidth));
         metrics.push(share("latency_bound_percent", latency));
     }
     metrics
-}
-
-fn uncore_events() -> Option<&'static str> {
-    let model = intel_model()?;
-    let found = UNCORE.iter().find(|(known, _)| *known == model);
-    found.map(|(_, events)| *events)
 }
 
 #[cfg(test)]
@@ -177,5 +434,64 @@ mod tests {
         let (bandwidth, latency) = bound_shares(&counts).unwrap();
         // 60 of 100 parts of 80 per cent, of which three quarters are bandwidth.
         assert!((bandwidth - 36.0).abs() < 1e-9 && (latency - 12.0).abs() < 1e-9);
+    }
+
+    /// A machine of one socket with a tier of CXL memory, as far as counters look at it.
+    fn topology() -> Topology {
+        let mut topology = Topology::this_machine().unwrap();
+        topology.sockets.truncate(1);
+        topology.tiers.truncate(1);
+        let mut far = topology.tiers[0].clone();
+        far.name = "cxl".to_owned();
+        far.kind = TierKind::Cxl;
+        topology.tiers.push(far);
+        topology
+    }
+
+    #[test]
+    fn slots_have_one_name_for_both_vendors() {
+        for names in [
+            ["tma_retiring", "tma_backend_bound"],
+            ["retiring", "backend_bound"],
+        ] {
+            let value = |event: &str, value: f64| Count::new(event, Known::Value(value), "%");
+            let found = metrics(&[value(names[0], 20.0), value(names[1], 70.0)]);
+            let of = |name: &str| {
+                let metric = found.iter().find(|metric| metric.metric == name);
+                metric.and_then(|metric| metric.value.get())
+            };
+            assert_eq!(of("retiring_percent"), Some(20.0));
+            assert_eq!(of("back_end_bound_percent"), Some(70.0));
+            assert_eq!(of("front_end_bound_percent"), None);
+        }
+    }
+
+    #[test]
+    fn traffic_is_told_by_tier_or_why_not() {
+        let counts: Vec<Count> = GRANITE_RAPIDS
+            .all()
+            .map(|event| Count::new(event, Known::Value(1e6), ""))
+            .collect();
+        let rates = |topology: &Topology, events, counts: &[Count]| -> Vec<Known<f64>> {
+            let tiers = tier_events(topology, events);
+            let found = traffic(&tiers, counts, Duration::from_millis(500));
+            found.into_iter().map(|metric| metric.value).collect()
+        };
+        let mut topology = topology();
+        let found = rates(&topology, Some(&GRANITE_RAPIDS), &counts);
+        let expected = [256e6, 256e6, 128e6, 128e6].map(Known::Value);
+        assert_eq!(found, expected, "halves of controllers are summed");
+        let reason = |found: &[Known<f64>], at: usize| found[at].reason().unwrap().to_owned();
+        let without = rates(&topology, Some(&GRANITE_RAPIDS), &counts[1..]);
+        assert!(reason(&without, 0).contains("unc_m_cas_count_sch0.rd"));
+        assert!(reason(&rates(&topology, Some(&ZEN_4), &[]), 2).contains("CXL ports"));
+        assert!(reason(&rates(&topology, None, &[]), 0).contains("no counters"));
+        let second = nearfar_topology::Socket {
+            id: 1,
+            cpus: topology.cpus.clone(),
+        };
+        topology.sockets = vec![second.clone(), second];
+        let found = rates(&topology, Some(&GRANITE_RAPIDS), &counts);
+        assert!(reason(&found, 0).contains("2 sockets"));
     }
 }

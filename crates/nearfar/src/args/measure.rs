@@ -21,6 +21,7 @@ Examples:
   nearfar measure --preset latency --time 1s -o latency.jsonl
   nearfar measure my.toml --dry-run
   nearfar measure my.toml --profile cxl-blades-4 --virtual
+  nearfar measure my.toml --profile mine.toml --compare-model
   nearfar measure interference --dry-run
   nearfar measure pagerank --placement far
   nearfar measure report latency.jsonl
@@ -93,6 +94,14 @@ pub struct MeasureRunArgs {
         conflicts_with_all = ["whole_device", "counters"]
     )]
     pub virtual_time: bool,
+    /// Run in this machine's own memory and then in the model of the profile, such as one that `nearfar calibrate` made
+    /// of this machine, and print both with their ratio.
+    #[arg(
+        long,
+        requires = "profile",
+        conflicts_with_all = ["virtual", "whole_device", "counters", "dry_run", "output", "resume"]
+    )]
+    pub compare_model: bool,
     /// Lines that the simulator follows per repetition, after a warm-up [default: as many as rates
     /// and percentiles need].
     #[arg(long, value_name = "N", requires = "virtual", value_parser = clap::value_parser!(u64).range(1..=10_000_000_000))]

@@ -93,6 +93,54 @@ fn a_specification_is_measured_reported_and_compared() {
 }
 
 #[test]
+fn a_specification_runs_in_memory_and_in_the_model() {
+    let folder = temp();
+    fs::write(folder.path().join("spec.toml"), SMALL).expect("written");
+    let both = [
+        "measure",
+        "spec.toml",
+        "--profile",
+        "cxl-blades-4",
+        "--compare-model",
+    ];
+    let text = run_in(folder.path(), both).succeeded();
+    for expected in [
+        "this machine",
+        "cxl-blades-4",
+        "measured",
+        "modelled",
+        "ratio",
+    ] {
+        assert!(text.contains(expected), "{expected}: {text}");
+    }
+    let json = [&both[..], &["--format", "json"]].concat();
+    let text = run_in(folder.path(), json).succeeded();
+    let (_, metrics) = read(text.as_bytes()).expect("results");
+    let of = |name: &str| metrics.iter().filter(move |metric| metric.metric == name);
+    assert_eq!(complete_runs(&metrics), 4, "two runs, twice");
+    for ratio in of("ratio") {
+        let value = |name: &str| ratio.dimensions[name].as_f64().expect("a number");
+        let expected = value("second") / value("first");
+        assert!((ratio.value.get().expect("a ratio") / expected - 1.0).abs() < 1e-9);
+        assert_eq!(ratio.dimensions["first_kind"], "measured");
+        assert_eq!(ratio.dimensions["second_kind"], "modelled");
+    }
+    assert_eq!(of("ratio").count(), 4, "bandwidth and accesses of two runs");
+    run_in(folder.path(), ["measure", "spec.toml", "--compare-model"]).failed(2, &["--profile"]);
+}
+
+#[test]
+fn help_names_every_preset() {
+    let help = run(["measure", "--help"]).succeeded();
+    let words: Vec<&str> = help.split_whitespace().collect();
+    let names = words.join(" ");
+    for preset in nearfar_measure::access::Preset::ALL {
+        let is_named = names.contains(&format!(" {}", preset.name));
+        assert!(is_named, "{}: {help}", preset.name);
+    }
+}
+
+#[test]
 fn flags_alone_are_a_specification() {
     let arguments = [
         "measure",

@@ -7,9 +7,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use nearfar_measure::access::counters::{Counters, Counting};
 use nearfar_measure::access::spec::TEXT_BYTES_MAX;
 use nearfar_measure::access::{
-    Document, Flag, Observer, Outcome, Plan, PlannedRun, counters, execute,
+    Document, ExecuteError, Flag, Observer, Outcome, Plan, PlannedRun, compare, execute,
 };
 use nearfar_measure::results::Metric;
 use nearfar_model::{BandwidthShare, EmulatedTier};
@@ -30,15 +31,24 @@ use crate::progress::Live;
 pub fn run(args: &MeasureRunArgs) -> anyhow::Result<()> {
     let document = document(args)?;
     let profile = args.profile.as_deref().map(Profile::resolve).transpose()?;
+    if let Some(profile) = profile.as_ref().filter(|_| args.compare_model) {
+        return compare_model(args, &document, profile);
+    }
     let plan = make_plan(args, &document, profile.as_ref())?;
     if args.dry_run {
         return plan::print(&plan, args.figures.format);
     }
     let configuration = json!({ "settings": plan.settings, "profile": profile });
     let mut header = figures::header(configuration);
-    let missing = args.counters.then(counters::unavailable).flatten();
-    if let Some(reason) = &missing {
-        header = header.unavailable("hardware counters", reason);
+    let counters = counters(args)?;
+    match &counters {
+        Some(Ok(counters)) => {
+            for gap in &counters.missing {
+                header = header.unavailable(&*gap.what, &*gap.reason);
+            }
+        }
+        Some(Err(reason)) => header = header.unavailable("hardware counters", reason.as_str()),
+        None => {}
     }
     let to = Destination {
         output: args.output.as_deref(),
@@ -46,7 +56,46 @@ pub fn run(args: &MeasureRunArgs) -> anyhow::Result<()> {
         format: args.figures.format,
     };
     let results = Results::open(to, &plan.settings, header)?;
-    measure(plan, results, args.counters && missing.is_none())
+    measure(plan, results, counters.and_then(Result::ok))
+}
+
+/// What can be counted, or why nothing can, where it is asked for.
+fn counters(args: &MeasureRunArgs) -> anyhow::Result<Option<Result<Counters, String>>> {
+    Ok(match args.counters {
+        true => Some(Counters::of_this_machine(&Topology::this_machine()?)),
+        false => None,
+    })
+}
+
+/// Runs the specification in this machine's memory and then in the model of `profile`, and sets both side by
+/// side. Both plans are made before either runs.
+fn compare_model(
+    args: &MeasureRunArgs,
+    document: &Document,
+    profile: &Profile,
+) -> anyhow::Result<()> {
+    let native = plan_in_memory(args, document, None)?;
+    let modelled = Plan::simulated(document, profile, args.lines)?;
+    let header = figures::header(json!({ "settings": native.settings, "profile": profile }));
+    let to = Destination {
+        output: None,
+        resume: false,
+        format: args.figures.format,
+    };
+    let mut both = Vec::new();
+    for plan in [native, modelled] {
+        let results = Results::open(to, &plan.settings, header.clone())?;
+        let (outcome, results) = executed(plan, results, None)?;
+        outcome?;
+        both.push(results.figures().1.to_vec());
+    }
+    let comparison = compare::compare(&both[0], &both[1]);
+    let names = ["this machine".to_owned(), profile.name.clone()];
+    let ratios = comparison.pairs.iter().map(table::ratio);
+    let metrics: Vec<Metric> = both.concat().into_iter().chain(ratios).collect();
+    figures::print(args.figures.format, &header, &metrics, |_, out| {
+        table::comparison(&names, &comparison, out)
+    })
 }
 
 /// The specification, with the flags.
@@ -139,8 +188,20 @@ fn plan_in_memory(
     Ok(Plan::new(document, &topology, models)?)
 }
 
+/// Runs the plan and prints what there is.
+fn measure(plan: Plan, results: Results, counters: Option<Counters>) -> anyhow::Result<()> {
+    let (outcome, results) = executed(plan, results, counters)?;
+    // What is done is kept, also after Ctrl-C or a failure.
+    results.finish(table::results)?;
+    Ok(outcome?)
+}
+
 /// Runs the plan on a thread of its own, so that this one can listen for Ctrl-C.
-fn measure(plan: Plan, results: Results, counts: bool) -> anyhow::Result<()> {
+fn executed(
+    plan: Plan,
+    results: Results,
+    counters: Option<Counters>,
+) -> anyhow::Result<(Result<(), ExecuteError>, Results)> {
     let stop = Arc::new(AtomicBool::new(false));
     let live = Live::default();
     let spinner = live.spinner();
@@ -150,7 +211,7 @@ fn measure(plan: Plan, results: Results, counts: bool) -> anyhow::Result<()> {
         live,
         runs,
         counting: None,
-        counts,
+        counters,
     };
     let (done, ended) = tokio::sync::oneshot::channel();
     let worker = std::thread::spawn({
@@ -174,17 +235,15 @@ fn measure(plan: Plan, results: Results, counts: bool) -> anyhow::Result<()> {
         .join()
         .unwrap_or_else(|panic| std::panic::resume_unwind(panic));
     drop(spinner);
-    // What is done is kept, also after Ctrl-C or a failure.
-    results.finish(table::results)?;
-    Ok(outcome?)
+    Ok((outcome, results))
 }
 
 struct Follower {
     results: Results,
     live: Live,
     runs: usize,
-    counting: Option<counters::Counting>,
-    counts: bool,
+    counting: Option<Counting>,
+    counters: Option<Counters>,
 }
 
 impl Observer for Follower {
@@ -201,17 +260,16 @@ impl Observer for Follower {
             let left = Elapsed(left.saturating_sub(began.elapsed()));
             format!("run {index} of {runs}, repetition {repetition}: {id}; about {left} left")
         });
-        if self.counts && repetition == 1 {
-            self.counting = counters::Counting::start(run.time()).ok();
+        if let Some(counters) = self.counters.as_ref().filter(|_| repetition == 1) {
+            self.counting = counters.start(run.time()).ok();
         }
     }
 
     fn done(&mut self, run: &PlannedRun, outcome: &Outcome) -> std::io::Result<()> {
         let mut metrics: Vec<Metric> = Vec::new();
-        if let Some(counting) = self.counting.take() {
-            let counts = counting.finish()?;
+        if let Some((counters, counting)) = self.counters.as_ref().zip(self.counting.take()) {
             let of_run = |metric: Metric| metric.with("run", run.id());
-            metrics.extend(counters::metrics(&counts).into_iter().map(of_run));
+            metrics.extend(counters.finish(counting)?.into_iter().map(of_run));
         }
         metrics.extend(outcome.metrics(run));
         for reason in &outcome.noise_reasons {
