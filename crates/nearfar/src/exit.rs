@@ -302,6 +302,7 @@ fn of_operators_bench(error: &OperatorsBenchError) -> Option<Exit> {
 fn of_heap_bench(error: &HeapBenchError) -> Option<Exit> {
     match error {
         HeapBenchError::Options { .. } => Some(Exit::Usage),
+        HeapBenchError::NoFarTier => Some(Exit::Unavailable),
         HeapBenchError::Mismatch { .. } => Some(Exit::WrongResult),
         _ => None,
     }

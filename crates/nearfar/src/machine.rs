@@ -9,7 +9,7 @@ use nearfar_durable::log::{DataOptions, RecoveryObserver};
 use nearfar_memory::{Budgets, GlobalHeaps, NearHeap, NearfarAllocator};
 use nearfar_sql::engine::{Engine, EngineOptions};
 use nearfar_sql::error::EngineError;
-use nearfar_topology::{Profile, Topology};
+use nearfar_topology::{FAR, Profile, Topology};
 use tokio::runtime::{Handle, Runtime};
 use tokio::task::JoinHandle;
 
@@ -97,6 +97,21 @@ pub fn publish_at_end(engine: &Engine) -> anyhow::Result<()> {
             .context("what was changed last is not in the pool, and lost")?;
     }
     Ok(())
+}
+
+/// Modelled where the machine has no far tier and no profile is asked for.
+const DEFAULT_PROFILE: &str = "cxl-blades-1";
+/// The value of `--profile` that means the machine's own far tier.
+const NO_PROFILE: &str = "none";
+
+/// The profile asked for, or one that makes up for a far tier that the machine has not.
+pub fn far_profile(asked: Option<&str>) -> anyhow::Result<Option<Profile>> {
+    Ok(match asked {
+        Some(NO_PROFILE) => None,
+        Some(name) => Some(Profile::resolve(name)?),
+        None if Topology::this_machine()?.tier(FAR).is_ok() => None,
+        None => Some(Profile::builtin(DEFAULT_PROFILE)?),
+    })
 }
 
 /// One engine of several that follow each other. The first gives the global allocator its heaps: the

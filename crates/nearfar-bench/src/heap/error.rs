@@ -14,6 +14,11 @@ pub enum HeapBenchError {
         /// What is wrong with it.
         reason: String,
     },
+    /// Nothing can be far.
+    #[error(
+        "this machine has only one tier: give a profile, and a modelled far tier stands in for it"
+    )]
+    NoFarTier,
     /// The machine can't be read.
     #[error(transparent)]
     Machine(#[from] nearfar_topology::DiscoverError),

@@ -25,8 +25,8 @@ pub struct HeapBenchOptions {
     pub threads: usize,
     /// Times that each query runs with each configuration.
     pub runs: u32,
-    /// The machine whose far tier is modelled.
-    pub profile: Profile,
+    /// The machine whose far tier is modelled; none for this machine's own far tier.
+    pub profile: Option<Profile>,
 }
 
 /// What is far.
@@ -114,12 +114,20 @@ pub async fn compare_heaps(
     mut progress: impl FnMut(String),
 ) -> Result<HeapBenchOutcome, HeapBenchError> {
     check(options)?;
+    let topology = Topology::this_machine()?;
+    // What a machine has cannot be doubled.
+    let all_devices: &[u32] = match &options.profile {
+        Some(_) => &[1, 2],
+        None if topology.tier("far").is_ok() => &[1],
+        None => return Err(HeapBenchError::NoFarTier),
+    };
     let mut timed = Vec::new();
-    for devices in [1, 2] {
+    for devices in all_devices.iter().copied() {
+        let profile = options.profile.as_ref();
         let engine = engine(EngineOptions {
             threads: options.threads,
-            profile: Some(with_devices(&options.profile, devices)),
-            ..EngineOptions::new(Topology::this_machine()?)
+            profile: profile.map(|profile| with_devices(profile, devices)),
+            ..EngineOptions::new(topology.clone())
         });
         let engine = engine.map_err(|source| HeapBenchError::Engine {
             what: "no engine".to_owned(),

@@ -1,7 +1,7 @@
 //! What can go wrong with the scan benchmark.
 
 use nearfar_kernels::{NotWords, ScanError};
-use nearfar_memory::{RegionError, SystemError};
+use nearfar_memory::{PlaceError, RegionError, SystemError};
 
 /// Errors of the scan benchmark.
 #[derive(Debug, thiserror::Error)]
@@ -18,6 +18,9 @@ pub enum ScanBenchError {
     /// The machine gives no memory system.
     #[error(transparent)]
     System(#[from] SystemError),
+    /// A placement names what the machine has not.
+    #[error("columns or positions cannot be placed")]
+    Place(#[from] PlaceError),
     /// A column or its positions get no memory.
     #[error("no memory for columns and positions")]
     Region(#[from] RegionError),

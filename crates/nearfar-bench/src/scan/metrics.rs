@@ -9,7 +9,8 @@
 //! | `scan_arrow_written_ratio` | ratio | the same, with the positions copied to their place |
 //! | `bandwidth_bytes_per_s` | B/s | of columns, by `contestant` |
 //!
-//! All carry `threads`, `column_bytes`, `isa`, `rounds`, `undisturbed_rounds`, and those that filter
+//! All carry `threads`, `column_bytes`, `placement` (of columns), `positions` (theirs), `isa`, `rounds`,
+//! `undisturbed_rounds`, and those that filter
 //! `selectivity_percent`. The value is the median over rounds in which no thread waited for more
 //! than 2 % of its time, or over all rounds where there are fewer than five such ones.
 
@@ -33,6 +34,8 @@ impl ScanBenchOutcome {
             "threads": self.options.threads,
             "column_bytes": self.options.column_bytes,
             "rounds": self.options.rounds,
+            "placement": self.options.columns.to_string(),
+            "positions": self.options.positions.to_string(),
             "matches_per_mille": self.options.matches_per_mille,
             "isa": self.options.isa.name(),
         })
@@ -102,6 +105,8 @@ impl ScanBenchOutcome {
                 .with("threads", self.options.threads.get())
                 .with("column_bytes", self.options.column_bytes)
                 .with("isa", self.options.isa.name())
+                .with("placement", self.options.columns.to_string())
+                .with("positions", self.options.positions.to_string())
                 .with("rounds", self.options.rounds.get())
                 .with("undisturbed_rounds", undisturbed),
         )

@@ -9,7 +9,9 @@ use arrow::array::UInt32Array;
 use arrow::buffer::ScalarBuffer;
 use nearfar_kernels::{Isa, Scan, words, words_mut};
 use nearfar_measure::probe::Waiting;
-use nearfar_memory::{Budgets, MemorySystem, PageSize, Placement, Region, RegionOptions, TierId};
+use nearfar_memory::{
+    Budgets, MemorySystem, PageSize, PlaceName, Placement, PlacementSpec, Region, RegionOptions,
+};
 use nearfar_topology::Topology;
 
 use super::contest::{ArrowResult, Contestant, Lane, VALUES_END};
@@ -24,6 +26,10 @@ pub struct ScanBenchOptions {
     pub column_bytes: usize,
     /// Times that every contestant runs.
     pub rounds: NonZeroU32,
+    /// Where columns lie.
+    pub columns: PlacementSpec,
+    /// Where positions are written.
+    pub positions: PlacementSpec,
     /// Selectivities, in matches per thousand values.
     pub matches_per_mille: Vec<u32>,
     /// Instructions of the scan.
@@ -31,12 +37,15 @@ pub struct ScanBenchOptions {
 }
 
 impl Default for ScanBenchOptions {
-    /// All processors, 128 MiB per column, 31 rounds, 0.1 % and 100 %, the widest instructions.
+    /// All processors, 128 MiB per column, everything near, 31 rounds, 0.1 % and 100 %, the widest instructions.
     fn default() -> Self {
+        let near = || PlacementSpec::Bind(PlaceName::near());
         Self {
             threads: std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN),
             column_bytes: 128 << 20,
             rounds: const { NonZeroU32::new(31).unwrap() },
+            columns: near(),
+            positions: near(),
             matches_per_mille: vec![1, 1000],
             isa: Isa::widest(),
         }
@@ -82,8 +91,9 @@ pub fn compare_scans(
     })?;
     let system = MemorySystem::new(&topology, &Budgets::new())?;
     let columns = columns(options, &system)?;
+    let placement = options.positions.resolve(&system)?;
     let mut positions = (0..options.threads.get())
-        .map(|_| near(options.column_bytes, &system))
+        .map(|_| placed(options.column_bytes, &system, &placement))
         .collect::<Result<Vec<_>, _>>()?;
     let values = options.column_bytes / size_of::<u32>();
     let all: UInt32Array = (0..values as u32).collect::<Vec<_>>().into();
@@ -152,17 +162,16 @@ fn contestants(options: &ScanBenchOptions) -> Vec<Contestant> {
         .collect()
 }
 
-fn near(bytes: usize, system: &Arc<MemorySystem>) -> Result<Region, ScanBenchError> {
+fn placed(
+    bytes: usize,
+    system: &Arc<MemorySystem>,
+    placement: &Placement,
+) -> Result<Region, ScanBenchError> {
     let options = RegionOptions {
         page_size: PageSize::Huge,
         ..RegionOptions::default()
     };
-    Ok(Region::allocate(
-        system,
-        bytes,
-        &Placement::Bind(TierId::NEAR),
-        options,
-    )?)
+    Ok(Region::allocate(system, bytes, placement, options)?)
 }
 
 /// A column per thread, of uniform values.
@@ -170,8 +179,9 @@ fn columns(
     options: &ScanBenchOptions,
     system: &Arc<MemorySystem>,
 ) -> Result<Vec<Arc<Region>>, ScanBenchError> {
+    let placement = options.columns.resolve(system)?;
     let column = |thread: usize| {
-        let mut region = near(options.column_bytes, system)?;
+        let mut region = placed(options.column_bytes, system, &placement)?;
         let mut state = 0x9E37_79B9_7F4A_7C15_u64.wrapping_mul(thread as u64 + 1);
         for value in words_mut(region.as_mut_slice())? {
             // Marsaglia's xorshift (2003).

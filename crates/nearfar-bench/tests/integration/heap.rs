@@ -1,6 +1,8 @@
 //! The benchmarks of heaps and of merges, on little data.
 
-use nearfar_bench::heap::{Configuration, HeapBenchOptions, Workload, compare_heaps};
+use nearfar_bench::heap::{
+    Configuration, HeapBenchError, HeapBenchOptions, Workload, compare_heaps,
+};
 use nearfar_bench::merge::{MergeBenchOptions, measure_merges};
 use nearfar_measure::Kind;
 use nearfar_sql::engine::Engine;
@@ -13,7 +15,7 @@ async fn every_configuration_gives_the_same_answers_and_figures_of_its_kind() {
         scale_factor: 0.002,
         threads: 2,
         runs: 1,
-        profile: fast_profile(),
+        profile: Some(fast_profile()),
     };
     let outcome = compare_heaps(&options, Engine::new, |_| {}).await;
     let outcome = outcome.expect("equal answers");
@@ -33,6 +35,27 @@ async fn every_configuration_gives_the_same_answers_and_figures_of_its_kind() {
             (false, false) => Kind::Modelled,
         };
         assert_eq!(metric.kind, kind, "{metric:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_machine_without_a_far_tier_is_refused_without_a_profile() {
+    let options = HeapBenchOptions {
+        scale_factor: 0.002,
+        threads: 2,
+        runs: 1,
+        profile: None,
+    };
+    let topology = nearfar_topology::Topology::this_machine().expect("this machine");
+    let outcome = compare_heaps(&options, Engine::new, |_| {}).await;
+    match topology.tier("far") {
+        Ok(_) => {
+            let outcome = outcome.expect("equal answers");
+            assert!(outcome.timed.iter().all(|timed| timed.devices == 1));
+            let metrics = outcome.metrics();
+            assert!(metrics.iter().all(|metric| metric.kind != Kind::Modelled));
+        }
+        Err(_) => assert!(matches!(outcome, Err(HeapBenchError::NoFarTier))),
     }
 }
 

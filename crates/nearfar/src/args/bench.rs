@@ -7,6 +7,7 @@ use std::time::Duration;
 use clap::{Args, Subcommand, ValueEnum};
 use nearfar_bench::bench::{Rival, Role};
 use nearfar_kernels::Isa;
+use nearfar_memory::PlacementSpec;
 
 use super::{
     BenchHtapArgs, BenchIndexArgs, BenchRegulateArgs, BenchTpccArgs, FigureArgs, MachineArgs,
@@ -138,7 +139,8 @@ fn rival(text: &str) -> Result<Rival, String> {
 #[command(after_help = "\
 Examples:
   nearfar bench scan
-  nearfar bench scan --threads 1 --selectivity 0.1,10,100 --format json > scan.jsonl")]
+  nearfar bench scan --threads 1 --selectivity 0.1,10,100 --format json > scan.jsonl
+  nearfar bench scan --placement interleave:near,far --positions near")]
 pub struct BenchScanArgs {
     /// Threads [default: the processors of this process].
     #[arg(long, value_name = "N", value_parser = super::threads)]
@@ -146,6 +148,12 @@ pub struct BenchScanArgs {
     /// Bytes of each thread's column [default: 128MiB].
     #[arg(long, value_name = "BYTES")]
     pub column: Option<ByteSize>,
+    /// Where columns lie, on this machine's own tiers: a tier (near, far), interleave:A,B or another placement.
+    #[arg(long, value_name = "PLACEMENT", default_value = "near")]
+    pub placement: PlacementSpec,
+    /// Where positions are written, likewise.
+    #[arg(long, value_name = "PLACEMENT", default_value = "near")]
+    pub positions: PlacementSpec,
     /// Times that each contestant runs [default: 31].
     #[arg(long, value_name = "N")]
     pub rounds: Option<NonZeroU32>,
@@ -223,9 +231,10 @@ Examples:
 pub struct BenchHeapArgs {
     #[command(flatten)]
     pub scale: ScaleArgs,
-    /// Model the far tier after a built-in profile or a TOML file.
-    #[arg(long, value_name = "NAME|FILE", default_value = "cxl-blades-1")]
-    pub profile: String,
+    /// Model the far tier after a built-in profile or a TOML file; `none` for the machine's own [default:
+    /// cxl-blades-1 where the machine has no far tier].
+    #[arg(long, value_name = "NAME|FILE")]
+    pub profile: Option<String>,
     /// Timed runs of each query with each configuration.
     #[arg(long, value_name = "N", default_value = "3")]
     pub runs: NonZeroU32,

@@ -4,7 +4,6 @@ use std::io::{self, Write};
 
 use nearfar_bench::heap::{HeapBenchOptions, compare_heaps};
 use nearfar_measure::results::Metric;
-use nearfar_topology::Profile;
 
 use crate::args::BenchHeapArgs;
 use crate::interrupt::run_shown;
@@ -18,7 +17,7 @@ pub fn run(args: &BenchHeapArgs) -> anyhow::Result<()> {
         scale_factor: args.scale.scale_factor,
         threads: args.threads.count(),
         runs: args.runs.get(),
-        profile: Profile::resolve(&args.profile)?,
+        profile: machine::far_profile(args.profile.as_deref())?,
     };
     let outcome = run_shown(move |live| {
         let runtime = machine::many_threads(options.threads)?;

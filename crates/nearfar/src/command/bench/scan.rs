@@ -32,6 +32,8 @@ fn options(args: &BenchScanArgs) -> anyhow::Result<ScanBenchOptions> {
     }
     options.rounds = args.rounds.unwrap_or(options.rounds);
     options.isa = args.isa.unwrap_or(options.isa);
+    options.columns = args.placement.clone();
+    options.positions = args.positions.clone();
     if let Some(size) = args.column {
         options.column_bytes = usize::try_from(size.0)?;
     }

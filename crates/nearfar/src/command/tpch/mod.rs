@@ -10,7 +10,6 @@ use nearfar_bench::tpch::{self, Outcome, Suite, TpchOptions, parse_placement};
 use nearfar_measure::results::Header;
 use nearfar_sql::engine::Engine;
 use nearfar_table::placement::Strategy;
-use nearfar_topology::{FAR, Profile, Topology};
 
 use crate::args::PlacedRunArgs;
 use crate::interrupt::run_until_interrupted;
@@ -19,15 +18,10 @@ use crate::message;
 use crate::output::figures;
 use crate::output::file::{Output, save_page};
 
-/// Modelled where the machine has no far tier and no profile is asked for.
-const DEFAULT_PROFILE: &str = "cxl-blades-1";
-/// The value of `--profile` that means the machine's own far tier.
-const NO_PROFILE: &str = "none";
-
 /// Runs the command.
 pub fn run(suite: Suite, args: &PlacedRunArgs) -> anyhow::Result<()> {
     let options = options(suite, args)?;
-    let profile = profile(args)?;
+    let profile = machine::far_profile(args.profile.as_deref())?;
     let default = PathBuf::from(format!("nearfar-{}.html", suite.name()));
     let report = (!args.no_report).then(|| args.report.as_ref().unwrap_or(&default));
     if let Some(path) = report {
@@ -81,16 +75,6 @@ fn options(suite: Suite, args: &PlacedRunArgs) -> anyhow::Result<TpchOptions> {
             .map_or(defaults.queries, |list| list.0.clone()),
         runs: args.runs.get(),
         check: !args.no_check,
-    })
-}
-
-/// The profile asked for, or one that makes up for a far tier that the machine has not.
-fn profile(args: &PlacedRunArgs) -> anyhow::Result<Option<Profile>> {
-    Ok(match args.profile.as_deref() {
-        Some(NO_PROFILE) => None,
-        Some(name) => Some(Profile::resolve(name)?),
-        None if Topology::this_machine()?.tier(FAR).is_ok() => None,
-        None => Some(Profile::builtin(DEFAULT_PROFILE)?),
     })
 }
 
