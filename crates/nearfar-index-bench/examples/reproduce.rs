@@ -74,7 +74,7 @@ fn main() -> anyhow::Result<()> {
     for (name, points, profile) in experiments(&arguments, &profile)? {
         let outcome = reproduce_with(&name, &points, &profile, Some(&mut trees), |_, _| ())?;
         print(&outcome, arguments.brief);
-        outcome.add_to(&mut page, &name);
+        outcome.add_to(&mut page);
     }
     if let Some(path) = &arguments.report {
         fs::write(path, page.to_html())?;

@@ -7,8 +7,8 @@ use crate::results::Kind;
 
 impl Reproduction {
     /// Adds the reproduction to a page.
-    pub fn add_to(&self, report: &mut Report, title: &str) {
-        report.heading(title);
+    pub fn add_to(&self, report: &mut Report) {
+        report.heading(&*self.title);
         for (reason, points) in &self.unavailable {
             report.paragraph(format!("{points} points are unavailable: {reason}."));
         }

@@ -6,17 +6,21 @@
 //! in a [`TreeModel`] of the caller's. Nothing here is fitted: all parameters come from the profile.
 
 mod chart;
+mod claims;
 mod error;
 mod figures;
+mod interference;
 mod interplay;
 mod metrics;
 mod outcome;
+mod papers;
 mod points;
 mod prices;
 mod scan;
 mod specification;
 mod trees;
 
+pub use self::claims::{Claim, Claims};
 pub use self::error::{PointsError, ReproduceError};
 pub use self::figures::Figure;
 pub use self::interplay::{
@@ -27,8 +31,9 @@ pub use self::interplay::{
 };
 pub(crate) use self::outcome::modelled;
 pub use self::outcome::{ReproducedPoint, Reproduction, Series, reproduce, reproduce_with};
+pub use self::papers::{FigureOutcome, Paper, overview};
 pub use self::points::{
-    AccessOp, BoundRun, Experiment, LatencyOp, LatencyTier, POINTS_BYTES_MAX, Point, Points,
-    ScanPlacement, SlotUse, Statistic,
+    AccessOp, BoundRun, Experiment, InterferenceRun, LatencyOp, LatencyTier, POINTS_BYTES_MAX,
+    Point, Points, ScanPlacement, SlotUse, Statistic,
 };
 pub use self::trees::{TreeModel, TreeRun, TreeWorkload};

@@ -6,6 +6,7 @@ use nearfar_model::simulation::{Machine, MachineError, SlotShares};
 use nearfar_topology::Profile;
 
 use super::error::ReproduceError;
+use super::interference;
 use super::points::{BoundRun, Experiment, Point, Points, SlotUse, Statistic};
 use super::prices;
 use super::scan::{ScanRun, far_devices};
@@ -24,12 +25,12 @@ pub struct ReproducedPoint {
     pub published: f64,
     /// The model's value.
     pub modelled: f64,
-    /// Both are shares in per cent.
+    /// Both are in per cent, as shares and changes are.
     pub is_share: bool,
 }
 
 impl ReproducedPoint {
-    /// `(modelled / published - 1) * 100`; of shares, which may be 0, the difference in points of a hundred.
+    /// `(modelled / published - 1) * 100`; of shares and changes, which may be 0, the difference in points of a hundred.
     pub fn error_percent(&self) -> f64 {
         if self.is_share {
             self.modelled - self.published
@@ -60,6 +61,8 @@ impl Series {
 pub struct Reproduction {
     /// Figure or file.
     pub name: String,
+    /// What it shows.
+    pub title: String,
     /// Profile of the modelled machine, or name of the prices.
     pub profile: String,
     /// Unit of the values.
@@ -73,6 +76,13 @@ pub struct Reproduction {
 }
 
 impl Reproduction {
+    /// Says what it shows; otherwise that is its name.
+    #[must_use]
+    pub fn titled(mut self, title: &str) -> Self {
+        title.clone_into(&mut self.title);
+        self
+    }
+
     /// Unit of errors: `%`, or `points` where values are shares.
     pub fn error_unit(&self) -> &'static str {
         if self.points().any(|point| point.is_share) {
@@ -111,7 +121,7 @@ fn mape_percent<'a>(points: impl IntoIterator<Item = &'a ReproducedPoint>) -> f6
 const NO_TREES: &str = "trees: whoever asks has brought none";
 
 /// Runs every point in the model of `profile`, but for those of trees; those of prices are computed with
-/// the published ones. `progress` is told of every point done, and of how many there are.
+/// the published ones, and those of interference are cells of a table whose machines they name. `progress` is told of every point done, and of how many there are.
 ///
 /// # Errors
 /// [`ReproduceError::Machine`] where the profile cannot be simulated, and
@@ -139,6 +149,7 @@ pub fn reproduce_with(
 ) -> Result<Reproduction, ReproduceError> {
     let mut reproduction = Reproduction {
         name: name.to_owned(),
+        title: name.to_owned(),
         profile: profile.name.clone(),
         unit: points.unit.clone(),
         axis: points.axis.clone(),
@@ -146,7 +157,6 @@ pub fn reproduce_with(
         unavailable: BTreeMap::new(),
     };
     let why_not = |point: &Point| match point.experiment {
-        Experiment::Unavailable(why) => Some(why),
         Experiment::Tree(_)
         | Experiment::BoundShare {
             run: BoundRun::Tree(_),
@@ -157,6 +167,7 @@ pub fn reproduce_with(
         | Experiment::Scan { .. }
         | Experiment::Tree(_)
         | Experiment::BoundShare { .. }
+        | Experiment::Interference(_)
         | Experiment::Price { .. } => None,
     };
     for why in points.points.iter().filter_map(why_not) {
@@ -170,6 +181,10 @@ pub fn reproduce_with(
     // A file's points are all of one kind.
     if let Experiment::Price { .. } = runnable[0].experiment {
         prices::reproduce(&mut reproduction, &runnable)?;
+        return Ok(reproduction);
+    }
+    if let Experiment::Interference(_) = runnable[0].experiment {
+        interference::reproduce(&mut reproduction, &runnable)?;
         return Ok(reproduction);
     }
     let modelled = modelled(name, &runnable, profile, trees, progress)?;
@@ -237,7 +252,10 @@ pub(super) fn add(reproduction: &mut Reproduction, point: &Point, modelled: f64)
         x: x.map(|(_, value)| value.clone()).unwrap_or_default(),
         published: point.published,
         modelled,
-        is_share: matches!(point.experiment, Experiment::BoundShare { .. }),
+        is_share: matches!(
+            point.experiment,
+            Experiment::BoundShare { .. } | Experiment::Interference(_)
+        ),
     };
     match reproduction
         .series
@@ -285,7 +303,7 @@ fn check(point: &Point, machine: &Machine) -> Result<(), MachineError> {
             machine.check_threads(run.threads)?;
             far_devices(machine, run.devices)?;
         }
-        Experiment::Latency { .. } | Experiment::Price { .. } | Experiment::Unavailable(_) => {}
+        Experiment::Latency { .. } | Experiment::Interference(_) | Experiment::Price { .. } => {}
     }
     Ok(())
 }
@@ -357,7 +375,7 @@ impl Runner<'_, '_> {
                     SlotUse::Latency => shares.latency,
                 })
             }
-            Experiment::Price { .. } | Experiment::Unavailable(_) => Ok(f64::NAN),
+            Experiment::Interference(_) | Experiment::Price { .. } => Ok(f64::NAN),
         }
     }
 

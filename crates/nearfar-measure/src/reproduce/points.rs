@@ -6,6 +6,7 @@ use csv::StringRecord;
 use nearfar_plan::DeviceRange;
 
 use super::error::PointsError;
+use super::interplay::System;
 use super::trees::{TreeRun, TreeWorkload};
 
 /// Largest file of points that is read, in bytes.
@@ -155,6 +156,21 @@ pub enum BoundRun {
     Tree(TreeRun),
 }
 
+/// A cell of mao-2025, table III: the largest change over numbers of threads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct InterferenceRun {
+    /// The machine.
+    pub system: System,
+    /// Device under test: `MMEM` or `CXL`.
+    pub device: &'static str,
+    /// What is done to it: `ld`, `st` or `ntst`.
+    pub operation: &'static str,
+    /// Device of the background: `MMEM`, `CXL` or `SSD`.
+    pub background: &'static str,
+    /// What is done to that: an operation, or a column of the SSD.
+    pub background_operation: &'static str,
+}
+
 /// What one point asks.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Experiment {
@@ -207,8 +223,9 @@ pub enum Experiment {
         /// Devices that it may have.
         devices: DeviceRange,
     },
-    /// An experiment that the model cannot run, with the reason.
-    Unavailable(&'static str),
+    /// Largest change of a device's bandwidth beside another one's (mao-2025, table III), on the machines of that
+    /// paper.
+    Interference(InterferenceRun),
 }
 
 /// One published point.
@@ -372,7 +389,7 @@ impl Kind {
             ),
             Self::Interference => (
                 &["system", "dut", "dut_op", "background", "bg_op"],
-                &["threads"],
+                &[],
                 "pct",
             ),
             Self::Price => (&["capacity_demand", "type"], &CONFIGURATION, "price"),
@@ -473,8 +490,12 @@ impl<'a> Header<'a> {
             names: &self.names,
             values: &values,
         };
-        let published = row.number(self.value, 0.0, 1e9)?;
-        // A share can be zero; a rate or a latency of zero has no relative error.
+        let least = match self.kind {
+            Kind::Interference => -100.0,
+            _ => 0.0,
+        };
+        let published = row.number(self.value, least, 1e9)?;
+        // A share or a change can be zero; a rate or a latency of zero has no relative error.
         if published <= 0.0 && self.value != "pct" {
             return Err(format!("{}: {published} must be above 0", self.value));
         }
@@ -500,9 +521,7 @@ impl<'a> Header<'a> {
             Kind::Scan => row.scan()?,
             Kind::Tree => row.tree()?,
             Kind::BoundShares => row.bound_share()?,
-            Kind::Interference => Experiment::Unavailable(
-                "interference: the machines of this experiment have no simulation",
-            ),
+            Kind::Interference => row.interference()?,
             Kind::Price => row.price()?,
         })
     }
@@ -635,6 +654,25 @@ impl Row<'_> {
 }
 
 impl Row<'_> {
+    fn interference(&self) -> Result<Experiment, Problem> {
+        let device = |name, words: &[&'static str]| {
+            let words: Vec<_> = words.iter().map(|word| (*word, *word)).collect();
+            self.one_of(name, &words)
+        };
+        let background = device("background", &["MMEM", "CXL", "SSD"])?;
+        let background_operations: &[&'static str] = match background {
+            "SSD" => &["col1", "col2"],
+            _ => &["ld", "st", "ntst"],
+        };
+        Ok(Experiment::Interference(InterferenceRun {
+            system: self.one_of("system", &System::ALL.map(|system| (system.name(), system)))?,
+            device: device("dut", &["MMEM", "CXL"])?,
+            operation: device("dut_op", &["ld", "st", "ntst"])?,
+            background,
+            background_operation: device("bg_op", background_operations)?,
+        }))
+    }
+
     fn price(&self) -> Result<Experiment, Problem> {
         let kind = one_line(self.text("type")?);
         let devices = match kind.strip_prefix("CPU Memory + ") {

@@ -70,7 +70,7 @@ impl Experiment {
             | Self::Tree(_)
             | Self::BoundShare { .. }
             | Self::Price { .. }
-            | Self::Unavailable(_) => None,
+            | Self::Interference(_) => None,
         }
     }
 }

@@ -66,6 +66,14 @@ fn bad_points_are_refused_with_line_and_name() {
             "line 3: type: \"CPU Memory + 4 to 1 CXL Devices\" is unknown",
         ),
         (
+            "system,dut,dut_op,background,bg_op,pct\nA,CXL,ld,SSD,ld,1\n",
+            "line 2: bg_op: \"ld\" is unknown; there are col1, col2",
+        ),
+        (
+            "system,dut,dut_op,background,bg_op,pct\nA,CXL,ld,MMEM,ld,-101\n",
+            "line 2: pct: -101 is not from -100",
+        ),
+        (
             "capacity_demand,type,devices,price\n1,CPU Memory,1,1\n",
             "line 1: column \"devices\" does not belong",
         ),

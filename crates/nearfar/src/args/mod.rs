@@ -52,7 +52,7 @@ pub use self::regulate::{
     BenchRegulateArgs, ControllerName, DecisionFormat, KnobName, RegulateAction, RegulateArgs,
     RegulateRunArgs, WatchName,
 };
-pub use self::reproduce::{FigureName, InterplayFigure, ReproduceArgs};
+pub use self::reproduce::ReproduceArgs;
 pub use self::serve::{PromoteArgs, ServeAction, ServeArgs, TakeOverArg, UserAction, UserRole};
 pub use self::shared::{FigureArgs, ScaleArgs, ThreadArgs};
 pub use self::sql::{RowFormat, SqlArgs};

@@ -1,41 +1,21 @@
-//! `nearfar reproduce geyer`: shapes of geyer-2023.
+//! Shapes of geyer-2023.
 
 use std::io::{self, Write};
 
-use nearfar_measure::Kind;
 use nearfar_measure::operators::{GeyerFigure, GeyerOutcome, reproduce_geyer};
-use nearfar_measure::report::Report;
-use serde_json::json;
 
-use crate::args::ReproduceArgs;
-use crate::interrupt::run_shown;
-use crate::message;
-use crate::output::figures;
-use crate::output::file::save_page;
+use super::shown::Shown;
 use crate::output::grid::{Align, Grid};
 
 /// Runs these figures.
-pub fn run(args: &ReproduceArgs, figures: Vec<GeyerFigure>) -> anyhow::Result<()> {
-    let names: Vec<&str> = figures.iter().map(|figure| figure.name()).collect();
-    let header = figures::header(json!({ "figures": names }));
-    let outcome = run_shown(move |_| Ok(reproduce_geyer(&figures)?))?;
-    figures::print(
-        args.figures.format,
-        &header,
-        &outcome.metrics(),
-        |_, out| table(&outcome, out),
-    )?;
-    if let Some(path) = &args.report {
-        let mut report = Report::new("Operators over near and far buffers");
-        report
-            .subtitle("geyer-2023 in the model")
-            .legend([Kind::Modelled]);
-        outcome.add_to(&mut report);
-        report.heading("Machine and configuration").header(&header);
-        save_page(&report, path)?;
-        message::print(&format!("The report is in {}.", path.display()));
+pub fn run(figures: &[GeyerFigure]) -> anyhow::Result<Box<dyn Shown>> {
+    Ok(Box::new(reproduce_geyer(figures)?))
+}
+
+impl Shown for GeyerOutcome {
+    fn write(&self, out: &mut dyn Write) -> io::Result<()> {
+        table(self, out)
     }
-    Ok(())
 }
 
 fn table(outcome: &GeyerOutcome, out: &mut dyn Write) -> io::Result<()> {

@@ -1,101 +1,61 @@
-//! `nearfar reproduce mao-…`: interference and its regulation.
+//! Figures of mao-2025: interference and its regulation.
 
 use std::io::{self, Write};
 
-use nearfar_measure::Kind;
-use nearfar_measure::report::Report;
 use nearfar_measure::reproduce::{
     Causes, Curves, CurvesFigure, InterplayTable, RegulatorFigure, Regulators, System,
     reproduce_causes, reproduce_curves, reproduce_interplay, reproduce_regulators,
 };
-use nearfar_measure::results::{Header, Metric};
 use nearfar_topology::Known;
 
-use crate::args::{InterplayFigure, ReproduceArgs};
-use crate::exit::{Exit, Failed};
-use crate::interrupt::run_shown;
-use crate::message;
-use crate::output::figures;
-use crate::output::file::save_page;
+use super::shown::Shown;
 use crate::output::grid::{Align, Grid};
+use crate::progress::Live;
+
+/// A table or figure of mao-2025.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum InterplayFigure {
+    Table3,
+    Table4,
+    Curves(CurvesFigure),
+    Regulators(RegulatorFigure),
+}
 
 /// Runs one figure on the profiles of its machines.
-pub fn run(args: &ReproduceArgs, figure: InterplayFigure) -> anyhow::Result<()> {
-    if args.profile.is_some() {
-        let message = format!(
-            "{} runs on the profiles cxl-asic and cxl-agilex",
-            figure.name()
-        );
-        return Err(Failed::new(Exit::Usage, message).into());
-    }
-    let outcome = run_shown(move |live| {
-        let curves = |figure: CurvesFigure| {
-            let progress = |done, of| live.say(format!("{}: {done} of {of} curves", figure.name()));
-            anyhow::Ok(Outcome::Curves(reproduce_curves(figure, progress)?))
-        };
-        Ok(match figure {
-            InterplayFigure::Table4 => Outcome::Causes(reproduce_causes()?),
-            InterplayFigure::Fig3a => curves(CurvesFigure::Fig3a)?,
-            InterplayFigure::Fig3b => curves(CurvesFigure::Fig3b)?,
-            InterplayFigure::Fig4 => curves(CurvesFigure::Fig4)?,
-            InterplayFigure::Fig5 => curves(CurvesFigure::Fig5)?,
-            InterplayFigure::Fig6 => curves(CurvesFigure::Fig6)?,
-            InterplayFigure::Table3 => Outcome::Table(reproduce_interplay(|done, of| {
-                live.say(format!("mao-table3: {done} of {of} cells"));
-            })?),
-            InterplayFigure::Fig7 => Outcome::Knobs(reproduce_regulators(RegulatorFigure::Fig7)?),
-            InterplayFigure::Fig8 => Outcome::Knobs(reproduce_regulators(RegulatorFigure::Fig8)?),
-        })
-    })?;
-    let header = figures::header(serde_json::json!({ "figure": figure.name() }));
-    let metrics = outcome.metrics();
-    figures::print(args.figures.format, &header, &metrics, |_, out| {
-        outcome.write(out)
-    })?;
-    if let Some(path) = &args.report {
-        save_page(&outcome.page(&header), path)?;
-        message::print(&format!("The report is in {}.", path.display()));
-    }
-    Ok(())
+pub fn run(figure: InterplayFigure, live: &Live) -> anyhow::Result<Box<dyn Shown>> {
+    Ok(match figure {
+        InterplayFigure::Table3 => Box::new(reproduce_interplay(|done, of| {
+            live.say(format!("mao-table3: {done} of {of} cells"));
+        })?),
+        InterplayFigure::Table4 => Box::new(reproduce_causes()?),
+        InterplayFigure::Curves(figure) => Box::new(reproduce_curves(figure, |done, of| {
+            live.say(format!("{}: {done} of {of} curves", figure.name()));
+        })?),
+        InterplayFigure::Regulators(figure) => Box::new(reproduce_regulators(figure)?),
+    })
 }
 
-enum Outcome {
-    Table(InterplayTable),
-    Knobs(Regulators),
-    Curves(Curves),
-    Causes(Causes),
-}
-
-impl Outcome {
-    fn metrics(&self) -> Vec<Metric> {
-        match self {
-            Self::Table(table) => table.metrics(),
-            Self::Knobs(knobs) => knobs.metrics(),
-            Self::Curves(curves) => curves.metrics(),
-            Self::Causes(causes) => causes.metrics(),
-        }
-    }
-
-    fn page(&self, header: &Header) -> Report {
-        let mut report = Report::new("The model against published interference");
-        report.legend([Kind::Published, Kind::Modelled]);
-        match self {
-            Self::Table(table) => table.add_to(&mut report),
-            Self::Knobs(knobs) => knobs.add_to(&mut report),
-            Self::Curves(curves) => curves.add_to(&mut report),
-            Self::Causes(causes) => causes.add_to(&mut report),
-        }
-        report.heading("Machine and configuration").header(header);
-        report
-    }
-
+impl Shown for InterplayTable {
     fn write(&self, out: &mut dyn Write) -> io::Result<()> {
-        match self {
-            Self::Table(table) => write_table(table, out),
-            Self::Knobs(knobs) => write_knobs(knobs, out),
-            Self::Curves(curves) => write_curves(curves, out),
-            Self::Causes(causes) => write_causes(causes, out),
-        }
+        write_table(self, out)
+    }
+}
+
+impl Shown for Regulators {
+    fn write(&self, out: &mut dyn Write) -> io::Result<()> {
+        write_knobs(self, out)
+    }
+}
+
+impl Shown for Curves {
+    fn write(&self, out: &mut dyn Write) -> io::Result<()> {
+        write_curves(self, out)
+    }
+}
+
+impl Shown for Causes {
+    fn write(&self, out: &mut dyn Write) -> io::Result<()> {
+        write_causes(self, out)
     }
 }
 

@@ -1,7 +1,10 @@
 //! `nearfar reproduce`: the model against published points.
 
+mod ahn;
 mod geyer;
 mod interplay;
+mod registry;
+mod shown;
 mod table;
 
 use std::fs::File;
@@ -10,83 +13,147 @@ use std::path::Path;
 
 use nearfar_index_bench::reproduce::BPlusTrees;
 use nearfar_measure::Kind;
-use nearfar_measure::report::Report;
-use nearfar_measure::reproduce::{POINTS_BYTES_MAX, Points, Reproduction, reproduce_with};
+use nearfar_measure::report::{Cell, Column, Report, Table};
+use nearfar_measure::reproduce::{
+    Experiment, Figure, POINTS_BYTES_MAX, Points, Reproduction, reproduce_with,
+};
 use nearfar_measure::results::{Header, Metric};
 use nearfar_topology::Profile;
 use serde_json::json;
 
-use crate::args::{FigureName, ReproduceArgs};
+pub use self::registry::Selection;
+use self::registry::{Entry, Runner};
+use self::shown::Shown;
+use crate::args::ReproduceArgs;
 use crate::exit::{Exit, Failed};
 use crate::interrupt::run_shown;
 use crate::message;
 use crate::output::figures;
 use crate::output::file::save_page;
+use crate::progress::Live;
 
 /// The machine of weisgut-2025.
 const DEFAULT_PROFILE: &str = "cxl-blades-4";
 
+/// What is run where nothing is asked for.
+const DEFAULT_FIGURES: &str = "weisgut";
+
 /// Runs the command.
 pub fn run(args: &ReproduceArgs) -> anyhow::Result<()> {
-    if let Some(figure) = args.figure.and_then(FigureName::interplay) {
-        return interplay::run(args, figure);
-    }
-    let geyer = args.figure.map(FigureName::geyer).unwrap_or_default();
-    if !geyer.is_empty() {
-        return geyer::run(args, geyer);
-    }
     let profile = Profile::resolve(args.profile.as_deref().unwrap_or(DEFAULT_PROFILE))?;
-    let experiments = experiments(args, &profile)?;
-    let header = header(args, &profile);
-    let outcomes = run_shown(move |live| {
-        let mut outcomes = Vec::new();
-        for (name, title, points, profile) in &experiments {
-            let mut trees = BPlusTrees::default();
-            let outcome = reproduce_with(name, points, profile, Some(&mut trees), |done, of| {
-                live.say(format!("{name}: {done} of {of} points"));
-            })?;
-            outcomes.push((title.clone(), outcome));
-        }
-        Ok(outcomes)
-    })?;
-    let figures = outcomes.iter().flat_map(|(_, outcome)| outcome.metrics());
-    let figures: Vec<Metric> = figures.collect();
-    figures::print(args.figures.format, &header, &figures, |_, out| {
-        let mut all = outcomes.iter();
-        all.try_for_each(|(title, outcome)| table::write(title, outcome, out))
+    let asked = Asked::new(args)?;
+    let header = figures::header(json!({
+        "figure": asked.word(),
+        "points": args.points,
+        "profile": profile,
+    }));
+    let outcomes = run_shown(move |live| asked.run(&profile, &live))?;
+    let metrics: Vec<Metric> = outcomes.iter().flat_map(|one| one.metrics()).collect();
+    figures::print(args.figures.format, &header, &metrics, |_, out| {
+        outcomes.iter().try_for_each(|outcome| outcome.write(out))
     })?;
     if let Some(path) = &args.report {
         save_page(&page(&header, &outcomes), path)?;
         message::print(&format!("The report is in {}.", path.display()));
     }
-    match outcomes
-        .iter()
-        .any(|(_, outcome)| outcome.mape_percent().is_some())
-    {
+    match outcomes.iter().any(|outcome| outcome.has_figures()) {
         true => Ok(()),
         false => Err(Failed::new(Exit::Unavailable, "none of these points can be modelled").into()),
     }
 }
 
-/// What is to be run: name, title, points and machine.
-type Experiment = (String, String, Points, Profile);
+/// What is to be run.
+enum Asked {
+    /// Points of the user's, and the name of their file.
+    Points(String, Points),
+    Figures(Selection),
+}
 
-fn experiments(args: &ReproduceArgs, profile: &Profile) -> anyhow::Result<Vec<Experiment>> {
-    if let Some(path) = &args.points {
-        let name = path.display().to_string();
-        let points = read_points(path)?;
-        return Ok(vec![(name.clone(), name, points, profile.clone())]);
+impl Asked {
+    fn new(args: &ReproduceArgs) -> anyhow::Result<Self> {
+        let refuse = |name: &str| {
+            let message = format!("{name} runs on profiles of its own: leave --profile out");
+            Err(Failed::new(Exit::Usage, message).into())
+        };
+        let has_profile = args.profile.is_some();
+        if let Some(path) = &args.points {
+            let (name, points) = (path.display().to_string(), read_points(path)?);
+            let first = &points.points[0].experiment;
+            return match first {
+                Experiment::Interference(_) if has_profile => refuse(&name),
+                _ => Ok(Self::Points(name, points)),
+            };
+        }
+        let selection = args.figure.clone();
+        let selection = selection.unwrap_or_else(|| Selection::named(DEFAULT_FIGURES));
+        let mut figures = selection.figures.iter();
+        match figures.find(|entry| !matches!(entry.runner, Runner::Points(_))) {
+            Some(entry) if has_profile => refuse(entry.name),
+            _ => Ok(Self::Figures(selection)),
+        }
     }
-    let figures = args.figure.unwrap_or(FigureName::All).figures();
-    let experiment = |figure: &nearfar_measure::reproduce::Figure| {
-        (
-            figure.name().to_owned(),
-            figure.title().to_owned(),
-            figure.points(),
-            figure.machine(profile.clone()),
-        )
-    };
-    Ok(figures.iter().map(experiment).collect())
+
+    fn word(&self) -> Option<&str> {
+        match self {
+            Self::Points(..) => None,
+            Self::Figures(selection) => Some(&selection.word),
+        }
+    }
+
+    fn run(&self, profile: &Profile, live: &Live) -> anyhow::Result<Vec<Box<dyn Shown>>> {
+        match self {
+            Self::Points(name, points) => {
+                Ok(vec![Box::new(reproduced(name, points, profile, live)?)])
+            }
+            Self::Figures(selection) => run_all(&selection.figures, profile, live),
+        }
+    }
+}
+
+/// Runs figures in their order; those of geyer-2023 together.
+fn run_all(
+    entries: &[&Entry],
+    profile: &Profile,
+    live: &Live,
+) -> anyhow::Result<Vec<Box<dyn Shown>>> {
+    let geyer = entries.iter().filter_map(|entry| match entry.runner {
+        Runner::Geyer(figure) => Some(figure),
+        _ => None,
+    });
+    let geyer: Vec<_> = geyer.collect();
+    let mut outcomes: Vec<Box<dyn Shown>> = Vec::new();
+    for entry in entries {
+        match entry.runner {
+            Runner::Points(figure) => outcomes.push(Box::new(points_of(figure, profile, live)?)),
+            Runner::Interplay(figure) => outcomes.push(interplay::run(figure, live)?),
+            Runner::Geyer(figure) if figure == geyer[0] => outcomes.push(geyer::run(&geyer)?),
+            Runner::Geyer(_) => {}
+            Runner::Other(run) => outcomes.push(run(live)?),
+        }
+    }
+    Ok(outcomes)
+}
+
+fn points_of(figure: Figure, profile: &Profile, live: &Live) -> anyhow::Result<Reproduction> {
+    let machine = figure.machine(profile.clone());
+    let outcome = reproduced(figure.name(), &figure.points(), &machine, live)?;
+    Ok(outcome.titled(figure.title()))
+}
+
+fn reproduced(
+    name: &str,
+    points: &Points,
+    profile: &Profile,
+    live: &Live,
+) -> anyhow::Result<Reproduction> {
+    let mut trees = BPlusTrees::default();
+    Ok(reproduce_with(
+        name,
+        points,
+        profile,
+        Some(&mut trees),
+        |done, of| live.say(format!("{name}: {done} of {of} points")),
+    )?)
 }
 
 /// Points in a file of CSV.
@@ -106,21 +173,27 @@ fn read(path: &Path) -> std::io::Result<String> {
     Ok(text)
 }
 
-fn header(args: &ReproduceArgs, profile: &Profile) -> Header {
-    let configuration = json!({
-        "figure": args.figure.map(|figure| format!("{figure:?}").to_lowercase()),
-        "points": args.points,
-        "profile": profile,
-    });
-    figures::header(configuration)
-}
-
-fn page(header: &Header, outcomes: &[(String, Reproduction)]) -> Report {
+/// One page of all figures: of several, first a small chart of each and what came of them.
+fn page(header: &Header, outcomes: &[Box<dyn Shown>]) -> Report {
     let mut report = Report::new("The model against published points");
     report.legend([Kind::Published, Kind::Modelled]);
-    for (title, outcome) in outcomes {
-        outcome.add_to(&mut report, title);
+    if outcomes.len() > 1 {
+        report.heading("All figures");
+        report.small_multiples(outcomes.iter().filter_map(|outcome| outcome.overview()));
+        report.table(verdicts(outcomes));
+    }
+    for outcome in outcomes {
+        outcome.add_to(&mut report);
     }
     report.heading("Machine and configuration").header(header);
     report
+}
+
+fn verdicts(outcomes: &[Box<dyn Shown>]) -> Table {
+    let columns = [Column::text("Figure"), Column::text("In the model")];
+    let mut table = Table::new("All figures", columns);
+    for outcome in outcomes {
+        table.row([Cell::from(outcome.title()), Cell::from(outcome.verdict())]);
+    }
+    table
 }

@@ -4,11 +4,18 @@ use std::io::{self, Write};
 
 use nearfar_measure::reproduce::{ReproducedPoint, Reproduction};
 
+use super::shown::Shown;
 use crate::output::grid::{Align, Grid};
 
+impl Shown for Reproduction {
+    fn write(&self, out: &mut dyn Write) -> io::Result<()> {
+        write(self, out)
+    }
+}
+
 /// Writes one figure: its points, its series, and the worst point.
-pub fn write(title: &str, outcome: &Reproduction, out: &mut dyn Write) -> io::Result<()> {
-    writeln!(out, "{title}, profile {}", outcome.profile)?;
+fn write(outcome: &Reproduction, out: &mut dyn Write) -> io::Result<()> {
+    writeln!(out, "{}, profile {}", outcome.title, outcome.profile)?;
     for (reason, points) in &outcome.unavailable {
         writeln!(out, "{points} points are unavailable: {reason}")?;
     }
