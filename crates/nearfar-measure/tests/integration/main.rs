@@ -6,6 +6,7 @@ mod fuzz;
 mod interference;
 mod operators;
 mod probe;
+mod published_errors;
 mod report;
 mod reproduce;
 mod results;
