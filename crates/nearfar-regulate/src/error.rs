@@ -15,6 +15,14 @@ pub enum RegulateError {
         /// Why.
         reason: String,
     },
+    /// Limits are no shares, and nothing tells what they have to be lowered from.
+    #[error(
+        "the limits of {resource} are absolute on this machine: say what the group moves in a domain when nothing limits it"
+    )]
+    Absolute {
+        /// The resource of resctrl.
+        resource: &'static str,
+    },
     /// A group or processor is gone, or never was.
     #[error("{} is not there: has its group ended?", path.display())]
     Vanished {
@@ -39,10 +47,10 @@ pub enum RegulateError {
         /// What it should hold.
         expected: &'static str,
     },
-    /// Another regulator runs with the same journal.
+    /// Another regulator runs with the same journal, or changes the same group or processor.
     #[error("another regulator holds {}: end it first", path.display())]
     Busy {
-        /// Its lock.
+        /// What it has locked.
         path: PathBuf,
     },
     /// The journal cannot be written, so that nothing may be changed.

@@ -1,11 +1,12 @@
 //! The journal: what was there before each change, so that it comes back however a regulator ends.
 //!
-//! A folder with two files. `lock` is held by the regulator that runs. `changes` has a line for each
+//! A folder with two files. `lock` is held by the regulator that runs with it; folders of groups and processors that it
+//! changes are locked too, so that two with journals of their own are not there either. `changes` has a line for each
 //! file that was changed, written and synchronised before the change: its path and its content. A line
 //! without its end belongs to a change that was not made. Restoring writes every file back and removes
 //! `changes` last, so that restoring can be interrupted and repeated.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
@@ -13,7 +14,10 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use crate::error::RegulateError;
-use crate::machine::{overwrite, read};
+use crate::machine::{MachineFiles, check_group, of_file, overwrite, read};
+
+/// Where groups are.
+const GROUPS: [&str; 2] = ["sys/fs/cgroup", "sys/fs/resctrl"];
 
 /// One file as it was.
 #[derive(Debug, Serialize, Deserialize)]
@@ -38,8 +42,9 @@ pub struct Journal {
     changes: PathBuf,
     file: Option<File>,
     noted: BTreeSet<PathBuf>,
-    /// Held as long as the journal is open.
-    _lock: File,
+    /// Locked as long as the journal is open: its own file, and folders of the machine.
+    lock: File,
+    folders: BTreeMap<PathBuf, File>,
 }
 
 impl Journal {
@@ -73,19 +78,57 @@ impl Journal {
             changes: folder.join("changes"),
             file: None,
             noted: BTreeSet::new(),
-            _lock: lock,
+            lock,
+            folders: BTreeMap::new(),
         };
         let restored = journal.restore()?;
         Ok((journal, restored))
     }
 
+    /// Locks a group, wherever the machine has it, until the journal is closed: before anybody reads what it has, which
+    /// another regulator may have changed. What is changed is locked in any case.
+    ///
+    /// # Errors
+    /// [`RegulateError::Busy`] while another regulator changes it, whatever its journal; [`RegulateError::Group`], and
+    /// what keeps its folder from being read.
+    pub fn lock_group(&mut self, machine: &MachineFiles, group: &str) -> Result<(), RegulateError> {
+        check_group(group)?;
+        for root in GROUPS {
+            match self.lock_folder(&machine.path(root).join(group)) {
+                Ok(()) | Err(RegulateError::Vanished { .. }) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    /// The kernel forgets such a lock when the process ends, in whatever way.
+    fn lock_folder(&mut self, folder: &Path) -> Result<(), RegulateError> {
+        let of = |source| of_file(folder.to_owned(), "read", source);
+        // Processors of one policy share its folder.
+        let path = folder.canonicalize().map_err(of)?;
+        if self.folders.contains_key(&path) {
+            return Ok(());
+        }
+        let file = File::open(&path).map_err(of)?;
+        match file.try_lock() {
+            Ok(()) => {
+                self.folders.insert(path, file);
+                Ok(())
+            }
+            Err(TryLockError::WouldBlock) => Err(RegulateError::Busy { path }),
+            Err(TryLockError::Error(source)) => Err(of(source)),
+        }
+    }
+
     /// Writes `content` to a file of the machine, after its present content is in the journal.
     ///
     /// # Errors
-    /// [`RegulateError::Journal`], after which nothing was changed; what keeps the file from being read or
-    /// written.
+    /// [`RegulateError::Journal`], after which nothing was changed; [`RegulateError::Busy`] while another regulator
+    /// changes files beside it; what keeps the file from being read or written.
     pub fn change(&mut self, path: &Path, content: &str) -> Result<(), RegulateError> {
         if !self.noted.contains(path) {
+            self.lock_folder(path.parent().unwrap_or(path))?;
             let before = read(path)?;
             self.note(path, before)?;
         }
@@ -142,9 +185,11 @@ impl Journal {
                     content: line.chars().take(120).collect(),
                     expected: "a line of a journal",
                 })?;
-            match overwrite(&before.file, &before.content) {
+            let folder = before.file.parent().unwrap_or(&before.file);
+            let locked = self.lock_folder(folder);
+            match locked.and_then(|()| overwrite(&before.file, &before.content)) {
                 Ok(()) => restored.files.push(before.file),
-                Err(RegulateError::Vanished { path }) => restored.vanished.push(path),
+                Err(RegulateError::Vanished { .. }) => restored.vanished.push(before.file),
                 Err(error) => return Err(error),
             }
         }
@@ -162,5 +207,9 @@ impl Drop for Journal {
     /// What could not be restored stays in the journal for the next one.
     fn drop(&mut self) {
         drop(self.restore());
+        // A process that was started meanwhile may have the files still, and with them the locks.
+        for file in self.folders.values().chain([&self.lock]) {
+            drop(file.unlock());
+        }
     }
 }

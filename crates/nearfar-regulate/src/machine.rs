@@ -54,7 +54,8 @@ pub(crate) fn overwrite(path: &Path, content: &str) -> Result<(), RegulateError>
     Ok(())
 }
 
-fn of_file(path: PathBuf, right: &'static str, source: io::Error) -> RegulateError {
+/// Why a file could not be used.
+pub(crate) fn of_file(path: PathBuf, right: &'static str, source: io::Error) -> RegulateError {
     match source.kind() {
         ErrorKind::NotFound => RegulateError::Vanished { path },
         ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem => {

@@ -563,7 +563,9 @@ fn of_regulation(error: &RegulateError) -> Exit {
     match error {
         RegulateError::Unavailable { .. } | RegulateError::Machine(_) => Exit::Unavailable,
         RegulateError::Vanished { .. } | RegulateError::Group { .. } => Exit::Name,
-        RegulateError::Goal { .. } | RegulateError::Server { .. } => Exit::Usage,
+        RegulateError::Goal { .. }
+        | RegulateError::Server { .. }
+        | RegulateError::Absolute { .. } => Exit::Usage,
         RegulateError::Garbled { .. } | RegulateError::Trace { .. } => Exit::Input,
         RegulateError::Journal { .. } => Exit::Output,
         _ => Exit::Failure,

@@ -1,4 +1,4 @@
-//! Memory bandwidth allocation (kernel documentation, resctrl: `MB` of `schemata`).
+//! Memory bandwidth allocation (kernel documentation, resctrl: `MB` and `SMBA` of `schemata`).
 
 use std::path::PathBuf;
 
@@ -6,51 +6,166 @@ use super::{Change, Knob};
 use crate::error::RegulateError;
 use crate::machine::{MachineFiles, check_group};
 
+const KNOB: &str = "memory bandwidth allocation";
 const ROOT: &str = "sys/fs/resctrl";
+/// What AMD limits, best first: only what goes to CXL memory, or all. Intel has the latter.
+const RESOURCES: [&str; 2] = ["SMBA", "MB"];
+/// More than the limit that AMD has for none, and less than that of Intel's in MiB/s (`mba_MBps`).
+const EIGHTHS_MAX: f64 = 1e8;
 
-/// The share of memory bandwidth of one resource group.
+/// What a limit is a number of.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Unit {
+    /// Of what the processor has: Intel's.
+    Percent,
+    /// Of bytes in a second, so many.
+    Bytes(f64),
+}
+
+impl Unit {
+    /// That of a machine on which the largest limit is this one.
+    fn of(largest: f64) -> Self {
+        match largest {
+            ..=100.0 => Self::Percent,
+            ..EIGHTHS_MAX => Self::Bytes(1e9 / 8.0),
+            _ => Self::Bytes(f64::from(1 << 20)),
+        }
+    }
+}
+
+/// The limits of memory bandwidth of one resource group, of which it keeps a share in each domain.
+///
+/// Where a machine has limits of slow memory (`SMBA`), those are lowered, and what the group has of near memory is
+/// left alone. Limits in per cent are lowered from what they are. Absolute ones are, when nothing is limited, far above
+/// what a group can move, and so are lowered from that.
 #[derive(Debug, Clone)]
 pub struct Bandwidth {
     file: String,
-    least_percent: f64,
-    step_percent: f64,
+    before: String,
+    resource: &'static str,
+    least: f64,
+    step: f64,
+    /// What the group moves in a domain, in the unit of its limits; infinite in per cent.
+    moved: f64,
 }
 
 impl Bandwidth {
-    /// That of a group.
+    /// That of a group which moves `domain_bytes_per_s` in a domain, as a last-level cache is, when nothing limits it:
+    /// needed where limits are absolute, as AMD's are.
     ///
     /// # Errors
-    /// [`RegulateError::Unavailable`] without resctrl or its `MB`; [`RegulateError::Group`],
-    /// [`RegulateError::Vanished`].
-    pub fn find(machine: &MachineFiles, group: &str) -> Result<Self, RegulateError> {
+    /// [`RegulateError::Unavailable`] without resctrl or its limits; [`RegulateError::Absolute`] where it has to be
+    /// known what the group moves; [`RegulateError::Group`], [`RegulateError::Vanished`].
+    pub fn find(
+        machine: &MachineFiles,
+        group: &str,
+        domain_bytes_per_s: Option<f64>,
+    ) -> Result<Self, RegulateError> {
         check_group(group)?;
-        let info = format!("{ROOT}/info/MB");
-        if !machine.path(&info).exists() {
-            let reason = format!("there is no /{info}: resctrl is not mounted, or has no MB");
-            return Err(RegulateError::Unavailable {
-                knob: "memory bandwidth allocation",
-                reason,
-            });
-        }
-        let number = |name: &str| {
-            let file = format!("{info}/{name}");
-            let text = machine.read(&file)?;
-            text.trim()
-                .parse::<f64>()
-                .map_err(|_| RegulateError::Garbled {
-                    path: machine.path(&file),
-                    content: text.clone(),
-                    expected: "a share in per cent",
-                })
+        let info = |resource: &str| format!("{ROOT}/info/{resource}");
+        let has = |resource: &&&str| machine.path(&info(resource)).exists();
+        let Some(resource) = RESOURCES.iter().find(has) else {
+            let info = info("MB");
+            return Err(unavailable(format!(
+                "there is no /{info}: resctrl is not mounted, or has no MB"
+            )));
         };
         let file = format!("{ROOT}/{group}/schemata");
-        machine.read(&file)?;
+        let before = machine.read(&file)?;
+        let mut limits = limits(machine, &file, &before, resource)?;
+        if limits.is_empty() {
+            return Err(unavailable(format!("there is no {resource} in /{file}")));
+        }
+        // The root's are, if nobody has lowered them, those of a group without a limit.
+        let root = format!("{ROOT}/schemata");
+        if let Ok(text) = machine.read(&root) {
+            limits.extend(self::limits(machine, &root, &text, resource)?);
+        }
+        let moved = match Unit::of(limits.into_iter().fold(0.0, f64::max)) {
+            Unit::Percent => f64::INFINITY,
+            Unit::Bytes(bytes) => match domain_bytes_per_s {
+                Some(bytes_per_s) => bytes_per_s / bytes,
+                None => return Err(RegulateError::Absolute { resource }),
+            },
+        };
+        let step = number(machine, resource, "bandwidth_gran")?.max(1.0);
         Ok(Self {
             file,
-            least_percent: number("min_bandwidth")?,
-            step_percent: number("bandwidth_gran")?,
+            before,
+            resource,
+            least: number(machine, resource, "min_bandwidth")?.max(step),
+            step,
+            moved,
         })
     }
+
+    /// A limit of which a share is granted.
+    fn lowered(&self, limit: f64, granted: f64) -> f64 {
+        let steps = (limit.min(self.moved) * granted / self.step).floor();
+        // A group that has less than the least already keeps it.
+        (steps * self.step).max(self.least).min(limit)
+    }
+
+    fn line(&self, line: &str, granted: f64) -> String {
+        let Some(domains) = domains(line, self.resource) else {
+            return format!("{line}\n");
+        };
+        let of = |domain: &str| match domain.split_once('=') {
+            Some((number, limit)) => {
+                let limit = limit.trim().parse().unwrap_or(f64::INFINITY);
+                format!("{}={:.0}", number.trim(), self.lowered(limit, granted))
+            }
+            None => domain.to_owned(),
+        };
+        let domains: Vec<String> = domains.split(';').map(of).collect();
+        format!("{}:{}\n", self.resource, domains.join(";"))
+    }
+}
+
+fn unavailable(reason: String) -> RegulateError {
+    RegulateError::Unavailable { knob: KNOB, reason }
+}
+
+/// What a line tells of a resource.
+fn domains<'a>(line: &'a str, resource: &str) -> Option<&'a str> {
+    line.trim().strip_prefix(resource)?.strip_prefix(':')
+}
+
+/// The limits of a resource in a `schemata`, by domain.
+fn limits(
+    machine: &MachineFiles,
+    file: &str,
+    text: &str,
+    resource: &str,
+) -> Result<Vec<f64>, RegulateError> {
+    let garbled = |domain: &str| RegulateError::Garbled {
+        path: machine.path(file),
+        content: domain.chars().take(120).collect(),
+        expected: "a domain with its limit",
+    };
+    let lines = text.lines().filter_map(|line| domains(line, resource));
+    lines
+        .flat_map(|domains| domains.split(';'))
+        .map(|domain| {
+            let limit = domain.split_once('=').map(|(_, limit)| limit.trim());
+            limit
+                .and_then(|limit| limit.parse().ok())
+                .ok_or_else(|| garbled(domain))
+        })
+        .collect()
+}
+
+/// What the machine tells of its limits.
+fn number(machine: &MachineFiles, resource: &str, name: &str) -> Result<f64, RegulateError> {
+    let file = format!("{ROOT}/info/{resource}/{name}");
+    let text = machine.read(&file)?;
+    text.trim()
+        .parse::<f64>()
+        .map_err(|_| RegulateError::Garbled {
+            path: machine.path(&file),
+            content: text.clone(),
+            expected: "a limit of bandwidth",
+        })
 }
 
 impl Knob for Bandwidth {
@@ -63,27 +178,13 @@ impl Knob for Bandwidth {
     }
 
     fn changes(&self, machine: &MachineFiles, granted: f64) -> Result<Vec<Change>, RegulateError> {
-        let steps = (granted * 100.0 / self.step_percent).floor();
-        let percent = (steps * self.step_percent).clamp(self.least_percent, 100.0);
-        let text = machine.read(&self.file)?;
-        let lines = text
-            .lines()
-            .map(|line| match line.trim().strip_prefix("MB:") {
-                Some(domains) => {
-                    let of = |domain: &str| {
-                        let number = domain
-                            .split('=')
-                            .next()
-                            .unwrap_or_default()
-                            .trim()
-                            .to_owned();
-                        format!("{number}={percent:.0}")
-                    };
-                    let domains: Vec<String> = domains.split(';').map(of).collect();
-                    format!("MB:{}\n", domains.join(";"))
-                }
-                None => format!("{line}\n"),
-            });
-        Ok(vec![(machine.path(&self.file), lines.collect())])
+        let text = match granted < 1.0 {
+            true => {
+                let lines = self.before.lines();
+                lines.map(|line| self.line(line, granted)).collect()
+            }
+            false => self.before.clone(),
+        };
+        Ok(vec![(machine.path(&self.file), text)])
     }
 }

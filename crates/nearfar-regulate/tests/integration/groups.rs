@@ -22,7 +22,7 @@ use nearfar_regulate::observe::{
 use nearfar_regulate::regulator::{Candidate, Decision, Regulator};
 use tempfile::TempDir;
 
-use crate::machines::{captured, put, recover};
+use crate::machines::{captured, put};
 
 const MB: u64 = 1_000_000;
 
@@ -379,7 +379,7 @@ fn steps(
 fn only_the_group_that_goes_to_the_slow_tier_is_slowed() {
     let (folder, machine) = tree();
     let root = folder.path();
-    let (journal, _) = recover(&root.join("journal")).unwrap();
+    let (journal, _) = Journal::recover(&root.join("journal")).unwrap();
     let (attribution, missing) = Attribution::find(&machine, &names(&GROUPS), &[]).unwrap();
     assert_eq!(missing.len(), 1, "{missing:?}");
     let attribution = attribution.unwrap();
@@ -433,7 +433,7 @@ fn nobody_is_slowed_for_what_counters_say_others_move() {
 fn a_candidate_that_ends_leaves_the_others_regulated() {
     let (folder, machine) = tree();
     let root = folder.path();
-    let (journal, _) = recover(&root.join("journal")).unwrap();
+    let (journal, _) = Journal::recover(&root.join("journal")).unwrap();
     let groups = GroupTraffic::find(&machine, &names(&GROUPS)).unwrap();
     let attribution = Attribution::new(Box::new(groups), None, "cxl");
     let mut regulator = regulator(&machine, Some(journal)).attributed_by(attribution);
@@ -476,7 +476,7 @@ impl Observer for Ends {
 fn a_candidate_may_end_during_a_step_and_come_again() {
     let (folder, machine) = tree();
     let root = folder.path();
-    let (journal, _) = recover(&root.join("journal")).unwrap();
+    let (journal, _) = Journal::recover(&root.join("journal")).unwrap();
     let candidate =
         |group| Candidate::new(group, Box::new(Quota::find(&machine, group, 4).unwrap()));
     let mut regulator = Regulator::new(
@@ -606,7 +606,7 @@ fn a_server_is_named_as_the_cause_by_what_it_counts() {
     fs::remove_dir_all(root.join("sys/fs/resctrl")).unwrap();
     let mut server = Server::start(5e9);
     let servers = [server.named("batch")];
-    let (journal, _) = recover(&root.join("journal")).unwrap();
+    let (journal, _) = Journal::recover(&root.join("journal")).unwrap();
     let (attribution, _) = Attribution::find(&machine, &names(&GROUPS), &servers).unwrap();
     let attribution = attribution.unwrap();
     assert_eq!(attribution.sureness(), Sureness::Inferred);

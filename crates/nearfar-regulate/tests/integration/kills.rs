@@ -29,7 +29,7 @@ fn changes_until_it_is_killed() {
     let knobs: [Box<dyn Knob>; 4] = [
         Box::new(Quota::find(&machine, "batch", 16).unwrap()),
         Box::new(Frequency::find(&machine, &[3]).unwrap()),
-        Box::new(Bandwidth::find(&machine, "batch").unwrap()),
+        Box::new(Bandwidth::find(&machine, "batch", None).unwrap()),
         Box::new(Pin::find(&machine, "batch", &victim).unwrap()),
     ];
     loop {

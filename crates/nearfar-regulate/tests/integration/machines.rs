@@ -2,12 +2,10 @@
 
 use std::fs;
 use std::path::Path;
-use std::thread;
-use std::time::Duration;
 
 use nearfar_regulate::control::{Controller, Goal, TierAware};
 use nearfar_regulate::error::RegulateError;
-use nearfar_regulate::journal::{Journal, Restored};
+use nearfar_regulate::journal::Journal;
 use nearfar_regulate::knob::{Bandwidth, Frequency, Knob, Pin, Quota};
 use nearfar_regulate::machine::MachineFiles;
 use nearfar_regulate::observe::{Observer, Pressure, Traffic};
@@ -118,7 +116,7 @@ fn knobs_write_what_the_kernel_reads() {
     let (folder, machine) = captured();
     let quota = Quota::find(&machine, "batch", 16).unwrap();
     let frequency = Frequency::find(&machine, &[3]).unwrap();
-    let bandwidth = Bandwidth::find(&machine, "batch").unwrap();
+    let bandwidth = Bandwidth::find(&machine, "batch", None).unwrap();
     let cases: [(&dyn Knob, f64, &str); 7] = [
         (&quota, 0.0625, "100000 100000\n"),
         (&quota, 1.0, "max 100000\n"),
@@ -145,6 +143,92 @@ fn knobs_write_what_the_kernel_reads() {
     );
 }
 
+/// What a group's `schemata` becomes.
+fn limited(machine: &MachineFiles, gb_per_s: Option<f64>, granted: f64) -> String {
+    let bytes_per_s = gb_per_s.map(|gb_per_s| gb_per_s * 1e9);
+    let knob = Bandwidth::find(machine, "batch", bytes_per_s).unwrap();
+    knob.changes(machine, granted).unwrap().remove(0).1
+}
+
+#[test]
+fn a_limit_that_a_group_had_is_lowered_and_never_raised() {
+    let (folder, machine) = captured();
+    let before = "    MB:0=50;1=100\n    L3:0=7fff;1=7fff\n";
+    put(folder.path(), "sys/fs/resctrl/batch/schemata", before);
+    assert_eq!(limited(&machine, None, 1.0), before);
+    let half = limited(&machine, None, 0.5);
+    assert_eq!(half, "MB:0=20;1=50\n    L3:0=7fff;1=7fff\n");
+    // Where limits are shares, what the group moves is of no use.
+    assert_eq!(limited(&machine, Some(3.0), 0.5), half);
+}
+
+#[test]
+fn absolute_limits_are_lowered_from_what_the_group_moves() {
+    let (folder, machine) = captured();
+    // AMD's are in eighths of a GB/s, and 2048 is none.
+    let schemata = "    MB:0=2048;1=2048;2=  16\n    L3:0=ffff;1=ffff;2=ffff\n";
+    put(folder.path(), "sys/fs/resctrl/schemata", schemata);
+    put(folder.path(), "sys/fs/resctrl/batch/schemata", schemata);
+    put(folder.path(), "sys/fs/resctrl/info/MB/min_bandwidth", "0\n");
+    put(
+        folder.path(),
+        "sys/fs/resctrl/info/MB/bandwidth_gran",
+        "1\n",
+    );
+    let unknown = Bandwidth::find(&machine, "batch", None).unwrap_err();
+    assert!(
+        unknown.to_string().contains("limits of MB are absolute"),
+        "{unknown}"
+    );
+    let at = |granted| {
+        let text = limited(&machine, Some(20.0), granted);
+        text.lines().next().unwrap().to_owned()
+    };
+    assert_eq!(at(1.0), "    MB:0=2048;1=2048;2=  16");
+    assert_eq!(at(0.5), "MB:0=80;1=80;2=8");
+    assert_eq!(at(0.001), "MB:0=1;1=1;2=1");
+    // A group that was limited before anybody came, on a machine whose root tells that its limits are absolute.
+    let low = "MB:0=16;1=16;2=16\n";
+    put(folder.path(), "sys/fs/resctrl/batch/schemata", low);
+    assert!(Bandwidth::find(&machine, "batch", None).is_err());
+    assert_eq!(at(0.5), "MB:0=8;1=8;2=8");
+    // Intel's controller in software: MiB/s, and the largest number is no limit.
+    let software = "MB:0=4294967295\n";
+    put(folder.path(), "sys/fs/resctrl/schemata", software);
+    put(folder.path(), "sys/fs/resctrl/batch/schemata", software);
+    let half = limited(&machine, Some(2.0 * 1.048_576), 0.5);
+    assert_eq!(half, "MB:0=1000\n");
+    put(folder.path(), "sys/fs/resctrl/batch/schemata", "MB:0\n");
+    let garbled = Bandwidth::find(&machine, "batch", None).unwrap_err();
+    assert!(
+        garbled.to_string().contains("a domain with its limit"),
+        "{garbled}"
+    );
+    put(folder.path(), "sys/fs/resctrl/batch/schemata", "L3:0=f\n");
+    let none = Bandwidth::find(&machine, "batch", None).unwrap_err();
+    assert!(none.to_string().contains("no MB in"), "{none}");
+}
+
+#[test]
+fn where_slow_memory_has_limits_those_are_lowered() {
+    let (folder, machine) = captured();
+    let schemata = "  SMBA:0=2048;1=2048\n    MB:0=2048;1=2048\n    L3:0=ffff;1=ffff\n";
+    put(folder.path(), "sys/fs/resctrl/batch/schemata", schemata);
+    put(
+        folder.path(),
+        "sys/fs/resctrl/info/SMBA/min_bandwidth",
+        "0\n",
+    );
+    put(
+        folder.path(),
+        "sys/fs/resctrl/info/SMBA/bandwidth_gran",
+        "1\n",
+    );
+    let expected = "SMBA:0=80;1=80\n    MB:0=2048;1=2048\n    L3:0=ffff;1=ffff\n";
+    assert_eq!(limited(&machine, Some(20.0), 0.5), expected);
+    assert_eq!(limited(&machine, Some(20.0), 1.0), schemata);
+}
+
 fn cpus(text: &str) -> IdList {
     IdList::parse(text).unwrap()
 }
@@ -161,7 +245,7 @@ fn a_group_is_moved_away_from_the_victims_cores_and_back() {
     let older = Pin::find(&machine, "batch", &cpus("3")).unwrap();
     assert_eq!(older.changes(&machine, 0.3).unwrap()[0].1, "0-2,4-6\n");
     // It is moved once, however often less is granted, and has all of them in the end.
-    let (journal, _) = recover(&folder.path().join("journal")).unwrap();
+    let (journal, _) = Journal::recover(&folder.path().join("journal")).unwrap();
     let mut regulator = Regulator::new(
         machine.clone(),
         Box::new(Always(0.2)),
@@ -248,7 +332,7 @@ fn what_a_machine_lacks_is_told_with_the_reason() {
             "core frequency is unavailable",
         ),
         (
-            message(Bandwidth::find(&machine, "gone").unwrap_err()),
+            message(Bandwidth::find(&machine, "gone", None).unwrap_err()),
             "is not there",
         ),
         (
@@ -275,7 +359,9 @@ fn what_a_machine_lacks_is_told_with_the_reason() {
     fs::remove_dir_all(folder.path().join("sys/fs/resctrl")).unwrap();
     let v1 = Quota::find(&machine, "batch", 1).unwrap_err().to_string();
     assert!(v1.contains("cgroup v1 or not mounted"), "{v1}");
-    let none = Bandwidth::find(&machine, "batch").unwrap_err().to_string();
+    let none = Bandwidth::find(&machine, "batch", None)
+        .unwrap_err()
+        .to_string();
     assert!(none.contains("resctrl is not mounted"), "{none}");
     put(folder.path(), "sys/fs/cgroup/cgroup.controllers", "cpu\n");
     put(folder.path(), "sys/fs/cgroup/batch/cpu.max", "lots\n");
@@ -308,18 +394,6 @@ fn observers_say_nothing_when_clocks_or_counters_jump_back() {
     assert!(pressure.victim(50.0).unwrap().is_nan());
     put(folder.path(), file, "nothing\n");
     assert!(pressure.victim(200.0).is_err());
-}
-
-/// Opens a journal. A process that another test starts holds all locks of this one until it runs its own
-/// program, so that one that was just given back is waited for.
-pub fn recover(folder: &Path) -> Result<(Journal, Restored), RegulateError> {
-    for _ in 0..200 {
-        match Journal::recover(folder) {
-            Err(RegulateError::Busy { .. }) => thread::sleep(Duration::from_millis(10)),
-            found => return found,
-        }
-    }
-    Journal::recover(folder)
 }
 
 /// A victim that always has the same share.
@@ -362,7 +436,7 @@ fn a_dry_run_says_what_it_would_write_and_writes_nothing() {
 fn everything_is_as_it_was_after_the_end_and_after_an_error() {
     let (folder, machine) = captured();
     let before = content(folder.path());
-    let journal = || recover(&folder.path().join("journal")).unwrap().0;
+    let journal = || Journal::recover(&folder.path().join("journal")).unwrap().0;
     let mut first = regulator(&machine, Some(journal()));
     for step in 0..5 {
         first.step(f64::from(step) * 50.0).unwrap();
@@ -398,12 +472,64 @@ fn a_second_regulator_is_refused_and_a_garbled_journal_is_named() {
     drop(first);
     fs::write(journal.join("changes"), "not a journal\n").unwrap();
     assert!(matches!(
-        recover(&journal),
+        Journal::recover(&journal),
         Err(RegulateError::Garbled { .. })
     ));
     // A line without its end belongs to a change that was not made.
     fs::write(journal.join("changes"), "{\"file\":\"/no").unwrap();
-    assert!(recover(&journal).unwrap().1.files.is_empty());
+    assert!(Journal::recover(&journal).unwrap().1.files.is_empty());
+}
+
+#[test]
+fn two_regulators_of_a_group_are_refused_whatever_their_journals() {
+    let (folder, machine) = captured();
+    let path = folder.path().join("sys/fs/cgroup/batch/cpu.max");
+    let of = |name: &str| Journal::recover(&folder.path().join(name)).unwrap().0;
+    let (mut first, mut second) = (of("first"), of("second"));
+    first.change(&path, "1000 100000\n").unwrap();
+    let refused = second.change(&path, "2000 100000\n").unwrap_err();
+    assert!(
+        refused.to_string().contains("cgroup/batch: end it first"),
+        "{refused}"
+    );
+    assert!(second.lock_group(&machine, "batch").is_err());
+    second.lock_group(&machine, "plain").unwrap();
+    // The group is one, although bandwidth has another folder.
+    let mut third = of("third");
+    third.lock_group(&machine, "service").unwrap();
+    let monitored = folder.path().join("sys/fs/resctrl/service/x");
+    fs::write(&monitored, "1\n").unwrap();
+    assert!(matches!(
+        second.change(&monitored, "2\n"),
+        Err(RegulateError::Busy { .. })
+    ));
+    // What a killed one has left is not restored below one that runs.
+    let left = format!("{{\"file\":{path:?},\"content\":\"max 100000\\n\"}}\n");
+    let place = folder.path().join("killed");
+    fs::create_dir(&place).unwrap();
+    fs::write(place.join("changes"), left).unwrap();
+    assert!(matches!(
+        Journal::recover(&place),
+        Err(RegulateError::Busy { .. })
+    ));
+    assert_eq!(fs::read_to_string(&path).unwrap(), "1000 100000\n");
+    drop(first);
+    assert_eq!(Journal::recover(&place).unwrap().1.files.len(), 1);
+    second.change(&path, "2000 100000\n").unwrap();
+}
+
+#[test]
+fn processors_of_one_policy_are_changed_together() {
+    let (folder, machine) = captured();
+    let cpus = folder.path().join("sys/devices/system/cpu");
+    fs::create_dir_all(cpus.join("cpu7")).unwrap();
+    std::os::unix::fs::symlink("../cpu3/cpufreq", cpus.join("cpu7/cpufreq")).unwrap();
+    let frequency = Frequency::find(&machine, &[3, 7]).unwrap();
+    let (mut journal, _) = Journal::recover(&folder.path().join("journal")).unwrap();
+    for (path, content) in frequency.changes(&machine, 0.5).unwrap() {
+        journal.change(&path, &content).unwrap();
+    }
+    assert_eq!(journal.restore().unwrap().files.len(), 2);
 }
 
 #[test]

@@ -129,6 +129,13 @@ fn seconds(text: &str) -> Result<Duration, String> {
     Duration::try_from_secs_f64(seconds).map_err(|error| error.to_string())
 }
 
+/// Reads how many times as slow something may be.
+fn latency_max(text: &str) -> Result<f64, String> {
+    let ratio = text.parse().ok();
+    let ratio = ratio.filter(|ratio| (1.01..=100.0).contains(ratio));
+    ratio.ok_or_else(|| "give a number from 1.01 to 100, such as 1.2".to_owned())
+}
+
 fn long_help() -> String {
     format!(
         "Examples:\n  \

@@ -21,6 +21,7 @@ use super::FigureArgs;
     after_help = "\
 Examples:
   nearfar regulate --group batch --threads 16 --dry-run
+  nearfar regulate --group batch --near-latency-max 1.2
   nearfar regulate --group batch --knob bandwidth --watch traffic --victim service
   nearfar regulate --group batch --group reports --format json
   nearfar regulate --group batch --group engine --nearfar engine=127.0.0.1:9187
@@ -70,6 +71,10 @@ pub struct RegulateRunArgs {
     /// Processors that the tasks of each group keep busy, for a quota.
     #[arg(long, value_name = "N", value_parser = super::threads, default_value = "1")]
     pub threads: NonZeroU32,
+    /// GB/s that the group moves in each domain of a last-level cache when nothing limits it: what a bandwidth is
+    /// lowered from where its limits are absolute, as AMD's are.
+    #[arg(long, value_name = "GB/S", value_parser = gb_per_s)]
+    pub bandwidth: Option<f64>,
     /// Processors of the group's tasks, for the frequency, such as 3,4.
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub processors: Vec<u32>,
@@ -88,6 +93,9 @@ pub struct RegulateRunArgs {
     /// What the victim shall have of its undisturbed speed, in percent.
     #[arg(long, value_name = "PERCENT", default_value_t = 95.0)]
     pub goal: f64,
+    /// The goal as how many times as slow as at the start near memory may be, such as 1.2; with --watch latency.
+    #[arg(long, value_name = "RATIO", value_parser = super::latency_max, conflicts_with = "goal")]
+    pub near_latency_max: Option<f64>,
     /// What the group keeps of its speed whatever happens, in percent.
     #[arg(long, value_name = "PERCENT", default_value_t = 2.0)]
     pub floor: f64,
@@ -130,7 +138,7 @@ pub enum KnobName {
     Quota,
     /// `scaling_max_freq` of its processors.
     Frequency,
-    /// `MB` of resctrl.
+    /// `MB` of resctrl, or `SMBA` where slow memory has limits of its own.
     Bandwidth,
     /// `cpuset.cpus` of cgroup v2: away from the victim's cores.
     Pin,
@@ -139,6 +147,12 @@ pub enum KnobName {
 fn processors(text: &str) -> Result<IdList, String> {
     let list = IdList::parse(text).filter(|list| !list.is_empty());
     list.ok_or_else(|| "write a list of processors such as 0-3,8".to_owned())
+}
+
+fn gb_per_s(text: &str) -> Result<f64, String> {
+    let found = text.parse::<f64>().ok();
+    let found = found.filter(|gb_per_s| gb_per_s.is_finite() && *gb_per_s > 0.0);
+    found.ok_or_else(|| "write a number of GB/s such as 20".to_owned())
 }
 
 /// How a victim is watched.

@@ -120,7 +120,7 @@ pub struct ServeArgs {
     pub far_bandwidth: Option<crate::human::Bandwidth>,
     /// Limit that further while near memory is more than so many times as slow as when the server was
     /// started, such as 1.2; watched by a thread that reads near memory.
-    #[arg(long, value_name = "RATIO", value_parser = latency_max, help_heading = "Limits")]
+    #[arg(long, value_name = "RATIO", value_parser = super::latency_max, help_heading = "Limits")]
     pub near_latency_max: Option<f64>,
     /// What running statements get to end by themselves when the server stops.
     #[arg(long, value_name = "SECONDS", value_parser = super::seconds, default_value = "30", help_heading = "Limits")]
@@ -187,13 +187,6 @@ pub struct ServeArgs {
     pub data: DataArgs,
     #[command(flatten)]
     pub pool: PoolArgs,
-}
-
-/// Reads how many times as slow something may be.
-fn latency_max(text: &str) -> Result<f64, String> {
-    let ratio = text.parse().ok();
-    let ratio = ratio.filter(|ratio| (1.01..=100.0).contains(ratio));
-    ratio.ok_or_else(|| "give a number from 1.01 to 100, such as 1.2".to_owned())
 }
 
 /// What else there is to do for a server.

@@ -61,6 +61,29 @@ fn a_machine_without_knobs_is_told_so() {
     of(&[&pin[..], &["0-1"]].concat()).failed(9, &["cgroup v1 or not mounted"]);
     of(&["--group", "../batch"]).failed(3, &["is no group"]);
     of(&["--group", "batch", "--goal", "120"]).failed(2, &["a goal of 1.2"]);
+    let latency = ["--group", "batch", "--near-latency-max"];
+    of(&[&latency[..], &["1"]].concat()).failed(2, &["a number from 1.01 to 100"]);
+    of(&[&latency[..], &["1.2", "--goal", "90"]].concat()).failed(2, &["--goal"]);
+    let pressure = ["1.2", "--watch", "pressure", "--victim", "service"];
+    of(&[&latency[..], &pressure].concat()).failed(2, &["a goal for --watch latency"]);
+    of(&[&latency[..], &["1.2"]].concat()).failed(9, &["cgroup v1 or not mounted"]);
+}
+
+#[test]
+fn where_limits_are_absolute_it_has_to_be_said_what_is_moved() {
+    let folder = tree();
+    let limits = "MB:0=2048;1=2048\n";
+    put(folder.path(), "sys/fs/resctrl/batch/schemata", limits);
+    put(folder.path(), "sys/fs/resctrl/info/MB/min_bandwidth", "0\n");
+    put(folder.path(), "sys/fs/resctrl/info/MB/bandwidth_gran", "1\n");
+    let root = folder.path().to_str().expect("a path");
+    let of = |more: &[&str]| {
+        let common = ["regulate", "--root", root, "--group", "batch", "--dry-run"];
+        run([&common[..], &["--seconds", "0.1", "--knob", "bandwidth"], more].concat())
+    };
+    of(&[]).failed(2, &["limits of MB are absolute", "with --bandwidth"]);
+    of(&["--bandwidth", "0"]).failed(2, &["a number of GB/s"]);
+    of(&["--bandwidth", "20"]).succeeded_telling("watching: ");
 }
 
 #[test]

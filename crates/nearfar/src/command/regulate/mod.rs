@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use nearfar_regulate::attribution::Attribution;
 use nearfar_regulate::control::{Controller, Goal, Published, TierAware};
+use nearfar_regulate::error::RegulateError;
 use nearfar_regulate::journal::{Journal, Restored};
 use nearfar_regulate::knob::{Bandwidth, Frequency, Knob, Pin, Quota};
 use nearfar_regulate::machine::MachineFiles;
@@ -41,8 +42,16 @@ pub fn run(args: &RegulateArgs) -> anyhow::Result<()> {
 
 /// The controller that was asked for.
 fn controller(args: &RegulateRunArgs) -> anyhow::Result<Box<dyn Controller>> {
+    let victim = match args.near_latency_max {
+        None => args.goal / 100.0,
+        Some(ratio) if args.watch == WatchName::Latency => 1.0 / ratio,
+        Some(_) => {
+            let message = "--near-latency-max is a goal for --watch latency: give --goal";
+            return Err(Failed::new(Exit::Usage, message).into());
+        }
+    };
     let goal = Goal {
-        victim: args.goal / 100.0,
+        victim,
         floor: args.floor / 100.0,
     };
     let goal = goal.check()?;
@@ -58,7 +67,13 @@ fn regulate(args: &RegulateRunArgs) -> anyhow::Result<()> {
     // What an earlier regulator has left is restored before anything is read.
     let journal = match args.dry_run {
         true => None,
-        false => Some(recover(&args.journal)?),
+        false => {
+            let mut journal = recover(&args.journal)?;
+            for group in &args.groups {
+                journal.lock_group(&machine, group)?;
+            }
+            Some(journal)
+        }
     };
     let candidates = candidates(args, &machine)?;
     let attribution = attribution(args, &machine)?;
@@ -130,7 +145,15 @@ fn knob(
 ) -> anyhow::Result<Box<dyn Knob>> {
     Ok(match args.knob {
         KnobName::Quota => Box::new(Quota::find(machine, group, args.threads.get())?),
-        KnobName::Bandwidth => Box::new(Bandwidth::find(machine, group)?),
+        KnobName::Bandwidth => {
+            let bytes_per_s = args.bandwidth.map(|gb_per_s| gb_per_s * 1e9);
+            let found = Bandwidth::find(machine, group, bytes_per_s);
+            if let Err(error @ RegulateError::Absolute { .. }) = &found {
+                let message = format!("{error}, with --bandwidth");
+                return Err(Failed::new(Exit::Usage, message).into());
+            }
+            Box::new(found?)
+        }
         KnobName::Pin => Box::new(Pin::find(
             machine,
             group,
