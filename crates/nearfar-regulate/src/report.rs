@@ -1,5 +1,6 @@
 //! Decisions as lines, for people and for programs.
 
+use nearfar_topology::perf::is_scaled;
 use serde_json::{Value, json};
 
 use crate::attribution::Attribution;
@@ -147,7 +148,7 @@ impl Attributed {
     fn sure(&self, decision: &Decision) -> String {
         let name = self.sureness.name();
         match decision.counted_percent {
-            Some(percent) if percent < 99.5 => {
+            Some(percent) if is_scaled(percent) => {
                 format!("{name} for {percent:.0} % of the time and scaled")
             }
             _ => name.to_owned(),

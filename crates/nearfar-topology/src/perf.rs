@@ -37,6 +37,18 @@ impl Count {
     }
 }
 
+/// Least share of the time that any of these was counted for, in per cent; none where that is told of none. What is not
+/// nearly 100 was scaled, and events of the same run were not counted in the same moments.
+pub fn counted_percent<'a>(counts: impl IntoIterator<Item = &'a Count>) -> Option<f64> {
+    let percent = counts.into_iter().filter_map(|count| count.counted_percent);
+    percent.reduce(f64::min)
+}
+
+/// Whether what was counted for such a share of the time was scaled.
+pub fn is_scaled(counted_percent: f64) -> bool {
+    counted_percent < 99.5
+}
+
 #[derive(Deserialize)]
 #[serde(rename_all = "kebab-case")]
 struct Line {
@@ -340,5 +352,17 @@ mod tests {
         // Milan, Genoa, Turin, Rome.
         let found = [0x00A0_0F11, 0x00A1_0F11, 0x00B0_0F21, 0x0083_0F10].map(is_zen_4);
         assert_eq!(found, [false, true, true, false]);
+    }
+
+    #[test]
+    fn the_event_that_was_counted_least_says_how_sure_all_of_them_are() {
+        let of = |percent: Option<f64>| Count {
+            counted_percent: percent,
+            ..Count::new("cycles", Known::Value(1.0), "")
+        };
+        let counts = [of(Some(100.0)), of(None), of(Some(40.0))];
+        assert_eq!(counted_percent(&counts), Some(40.0));
+        assert_eq!(counted_percent(&counts[1..2]), None);
+        assert!(is_scaled(40.0) && !is_scaled(99.99));
     }
 }

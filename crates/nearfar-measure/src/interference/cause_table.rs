@@ -28,6 +28,9 @@ pub struct CauseChange {
     pub alone: Option<f64>,
     /// With it, or why it is not known.
     pub together: Known<f64>,
+    /// For how much of the time that was counted, alone or together, in per cent, where it was counted. Less than 100:
+    /// it was scaled.
+    pub counted_percent: Option<f64>,
 }
 
 impl CauseChange {
@@ -70,10 +73,13 @@ impl Table {
             changes.extend(with.filter_map(|metric| {
                 let what = name(metric)?;
                 let alone = without.iter().find(|(name, _)| *name == what);
+                let alone = alone.map(|(_, metric)| *metric);
+                let counted = [Some(metric), alone].into_iter().flatten();
                 Some(CauseChange {
+                    counted_percent: counted.filter_map(counted_percent).reduce(f64::min),
                     tested: cell.tested.clone(),
                     beside: cell.beside.clone(),
-                    alone: alone.and_then(|(_, metric)| metric.value.get()),
+                    alone: alone.and_then(|metric| metric.value.get()),
                     together: metric.value.clone(),
                     unit: metric.unit.clone(),
                     what,
@@ -82,6 +88,10 @@ impl Table {
         }
         changes
     }
+}
+
+fn counted_percent(metric: &Metric) -> Option<f64> {
+    metric.dimensions.get("counted_percent")?.as_f64()
 }
 
 /// Each reason why figures are not known, once, with what they are.
@@ -156,6 +166,11 @@ mod tests {
                 .with("place", "link")
                 .with("whose", "background")
         };
+        let counter = |percent: f64, beside| {
+            metric("cause", 1.0, beside)
+                .with("cause", "load L2 miss latency")
+                .with("counted_percent", percent)
+        };
         let mut lacking = metric("cause", 0.0, Some(8)).with("cause", "last-level occupancy");
         lacking.value = Known::unavailable("no resctrl");
         let metrics = [
@@ -166,6 +181,8 @@ mod tests {
             tested(2.0, Some(8)),
             place(300.0, Some(8)),
             others(70.0),
+            counter(50.0, None),
+            counter(100.0, Some(8)),
             lacking,
         ];
         let causes = Table::of(&metrics).causes(&metrics);
@@ -176,9 +193,12 @@ mod tests {
         let expected = [
             ("link, tested", Some(100.0), Some(3.0)),
             ("link, background", None, None),
+            ("load L2 miss latency", Some(1.0), Some(1.0)),
             ("last-level occupancy", None, None),
         ];
         assert_eq!(found, expected);
+        let counted = causes.iter().map(|change| change.counted_percent);
+        assert!(counted.eq([None, None, Some(50.0), None]));
         let twice = [causes.clone(), causes].concat();
         assert_eq!(
             unavailable(&twice),

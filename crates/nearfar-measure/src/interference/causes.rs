@@ -11,7 +11,7 @@ use std::process::Command;
 use nearfar_memory::sys::Ending;
 use nearfar_model::simulation::Explained;
 use nearfar_topology::Known;
-use nearfar_topology::perf::{Count, check_sapphire_rapids_events, parse};
+use nearfar_topology::perf::{Count, check_sapphire_rapids_events, counted_percent, parse};
 
 use super::process::{Place, Process};
 use crate::access::CpuList;
@@ -208,12 +208,17 @@ impl Events {
     fn metrics(&self, found: Result<(Vec<Count>, f64), String>, cpus: usize) -> Vec<Metric> {
         let counted = found.and_then(|(counts, seconds)| {
             let values = self.names.iter().map(|name| value(&counts, name));
-            Ok((values.collect::<Result<Vec<f64>, String>>()?, seconds))
+            let values = values.collect::<Result<Vec<f64>, String>>()?;
+            Ok((values, counted_percent(&counts), seconds))
         });
         let of = |figure: &Figure| {
             let value = counted.as_ref().map_err(Clone::clone);
-            let value = value.map(|(counts, seconds)| (figure.of)(counts, *seconds, cpus));
-            cause(figure.cause, value, figure.unit)
+            let value = value.map(|(counts, _, seconds)| (figure.of)(counts, *seconds, cpus));
+            let metric = cause(figure.cause, value, figure.unit);
+            match counted {
+                Ok((_, Some(percent), _)) => metric.with("counted_percent", percent),
+                _ => metric,
+            }
         };
         self.figures.iter().map(of).collect()
     }
@@ -419,6 +424,23 @@ mod tests {
             value_of(&metrics, "mean time in the request table"),
             Some(60.0)
         );
+    }
+
+    #[test]
+    fn figures_of_counts_that_were_scaled_say_so() {
+        let counts = ALL[1].names.iter().zip([66.7, 33.3]);
+        let counts = counts.map(|(name, percent)| Count {
+            counted_percent: Some(percent),
+            ..count(name, 10.0)
+        });
+        let metrics = ALL[1].metrics(Ok((counts.collect(), 1.0)), 1);
+        let told = metrics
+            .iter()
+            .map(|metric| &metric.dimensions["counted_percent"]);
+        assert!(told.eq([&33.3, &33.3, &33.3]), "{metrics:?}");
+        // Of what was not counted, there is nothing to say.
+        let none = ALL[1].metrics(Err("no perf".to_owned()), 1);
+        assert!(!none[0].dimensions.contains_key("counted_percent"));
     }
 
     #[test]

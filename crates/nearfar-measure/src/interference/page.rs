@@ -1,6 +1,8 @@
 //! The matrix as a page: a heat map, and a curve behind each of its cells.
 
-use super::cause_table::unavailable;
+use nearfar_topology::perf::is_scaled;
+
+use super::cause_table::{CauseChange, unavailable};
 use super::effect::Effect;
 use super::table::{Cell, Table};
 use crate::report::{
@@ -165,6 +167,7 @@ impl Table {
             Column::number("Alone", "", 2),
             Column::number("Together", "", 2).kind(self.kind),
             Column::number("Ratio", "", 2),
+            Column::number("Counted for, of the time", "%", 0),
         ];
         let mut rows = Rows::new("", columns);
         let number = |value: Option<f64>| value.map_or(Field::Empty, Field::from);
@@ -178,12 +181,22 @@ impl Table {
                     number(change.alone),
                     Field::from(together),
                     number(change.ratio()),
+                    number(change.counted_percent),
                 ]);
             }
         }
         report
             .heading("Causes, where the change is largest")
             .table(rows);
+        let is_scaled = |change: &CauseChange| change.counted_percent.is_some_and(is_scaled);
+        if causes.iter().any(is_scaled) {
+            report.note(
+                Note::Warning,
+                "There are more events than counters: what was counted for a part of the time is scaled, and \
+                 quotients are of events that were not counted in the same moments."
+                    .to_owned(),
+            );
+        }
         for (reason, figures) in unavailable(&causes) {
             let text = format!("Unavailable: {}: {reason}.", figures.join(", "));
             report.note(Note::Remark, text);

@@ -6,7 +6,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{self, Receiver, TryRecvError};
 use std::time::{Duration, Instant};
 
-use nearfar_topology::perf::{Count, parse};
+use nearfar_topology::perf::{Count, counted_percent, parse};
 
 /// The interval of `perf`: it warns of its own cost below.
 pub(super) const INTERVAL_MS: &str = "100";
@@ -25,8 +25,7 @@ pub(super) struct Interval {
 impl Interval {
     /// Least share of the time that an event of these was counted for, in per cent.
     pub(super) fn counted_percent(&self) -> f64 {
-        let percent = self.counts.iter().filter_map(|count| count.counted_percent);
-        percent.fold(100.0, f64::min)
+        counted_percent(&self.counts).unwrap_or(100.0)
     }
 }
 

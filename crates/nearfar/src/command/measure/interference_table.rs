@@ -7,6 +7,7 @@ use nearfar_measure::Kind;
 use nearfar_measure::interference::{
     CauseChange, Effect, Figure, Ground, Matrix, Table, unavailable,
 };
+use nearfar_topology::perf::is_scaled;
 use nearfar_topology::units::Bytes;
 
 use crate::human::{BytesPerSecond, Elapsed};
@@ -65,6 +66,7 @@ pub fn causes(causes: &[CauseChange], out: &mut dyn Write) -> io::Result<()> {
         ("alone", Align::Right),
         ("together", Align::Right),
         ("ratio", Align::Right),
+        ("sureness", Align::Left),
     ]);
     for change in causes {
         let Some(together) = change.together.get() else {
@@ -80,6 +82,10 @@ pub fn causes(causes: &[CauseChange], out: &mut dyn Write) -> io::Result<()> {
             change
                 .ratio()
                 .map_or_else(String::new, |ratio| format!("{ratio:.2}x")),
+            match change.counted_percent.filter(|percent| is_scaled(*percent)) {
+                Some(percent) => format!("scaled from {percent:.0} % of the time"),
+                None => String::new(),
+            },
         ]);
     }
     writeln!(out)?;
