@@ -24,7 +24,7 @@ pub enum RegulateError {
         resource: &'static str,
     },
     /// A group or processor is gone, or never was.
-    #[error("{} is not there: has its group ended?", path.display())]
+    #[error("{} is not there: has its group ended, or lost its controller?", path.display())]
     Vanished {
         /// The file.
         path: PathBuf,

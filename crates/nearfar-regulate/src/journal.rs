@@ -156,9 +156,13 @@ impl Journal {
                 empty.insert(opened.map_err(of)?)
             }
         };
-        file.write_all(&line)
-            .and_then(|()| file.sync_data())
-            .map_err(of)?;
+        let begin = file.metadata().map_err(of)?.len();
+        let written = file.write_all(&line).and_then(|()| file.sync_data());
+        if let Err(error) = written {
+            // What a full disk has taken of the line would be in the way of the next one.
+            drop(file.set_len(begin));
+            return Err(of(error));
+        }
         self.noted.insert(path.to_owned());
         Ok(())
     }

@@ -168,10 +168,12 @@ wait",
     ),
     tests(
         "one-node",
-        "quotas of a regulator, undone after kills",
+        "quotas and pins of a regulator, undone after kills",
         REGULATE,
         &[
             "a_quota_slows_its_group_until_the_regulator_ends",
+            "a_group_is_moved_off_the_victims_core_and_back",
+            "a_controller_that_goes_away_ends_the_regulator_and_leaves_no_quota",
             "a_regulator_that_is_killed_leaves_no_quota",
         ],
     ),
@@ -490,6 +492,45 @@ mod tests_of_the_list {
         let not_listed: Vec<_> = in_crates.difference(&listed).collect();
         assert!(only_listed.is_empty(), "in no crate: {only_listed:?}");
         assert!(not_listed.is_empty(), "not in the list: {not_listed:?}");
+    }
+
+    /// Rows of the table in `docs/testbed.md`: each feature with its numbers, as far as there are any.
+    fn rows_of_the_document() -> BTreeMap<String, BTreeMap<String, usize>> {
+        let file = workspace().unwrap().join("docs/testbed.md");
+        let text = fs::read_to_string(file).unwrap();
+        let lines = text
+            .lines()
+            .skip_while(|line| !line.starts_with("| feature |"));
+        let mut rows = lines.take_while(|line| line.starts_with('|')).map(|line| {
+            line.trim_matches('|')
+                .split('|')
+                .map(str::trim)
+                .collect::<Vec<_>>()
+        });
+        let head = rows.next().unwrap();
+        let of = |row: Vec<&str>| {
+            let numbers = head.iter().zip(&row).skip(1);
+            let numbers = numbers.filter(|(_, number)| !number.is_empty());
+            let numbers =
+                numbers.map(|(name, number)| ((*name).to_owned(), number.parse().unwrap()));
+            (row[0].to_owned(), numbers.collect())
+        };
+        rows.skip(1).map(of).collect()
+    }
+
+    #[test]
+    fn the_document_has_every_feature_with_its_number_of_tests() {
+        let mut listed: BTreeMap<String, BTreeMap<String, usize>> = BTreeMap::new();
+        for check in CHECKS {
+            let tests = match &check.work {
+                Work::Tests { tests, .. } => tests.len(),
+                Work::Failover { tests, .. } => tests.len(),
+                Work::Command { .. } => 1,
+            };
+            let row = listed.entry(check.feature.to_owned()).or_default();
+            *row.entry(check.topology.to_owned()).or_default() += tests;
+        }
+        assert_eq!(rows_of_the_document(), listed);
     }
 
     #[test]

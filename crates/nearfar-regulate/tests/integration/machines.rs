@@ -14,7 +14,7 @@ use nearfar_topology::IdList;
 use tempfile::TempDir;
 
 /// Files of a machine with everything, as the kernel writes them.
-const TREE: [(&str, &str); 24] = [
+pub const TREE: [(&str, &str); 24] = [
     ("sys/fs/cgroup/cgroup.controllers", "cpuset cpu io memory\n"),
     (
         "sys/fs/cgroup/batch/cgroup.controllers",
@@ -409,7 +409,8 @@ impl Observer for Always {
     }
 }
 
-fn regulator(machine: &MachineFiles, journal: Option<Journal>) -> Regulator<'static> {
+/// A regulator of a group's quota, whose victim never recovers.
+pub fn regulator(machine: &MachineFiles, journal: Option<Journal>) -> Regulator<'static> {
     Regulator::new(
         machine.clone(),
         Box::new(Always(0.2)),

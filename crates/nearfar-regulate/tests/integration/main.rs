@@ -1,5 +1,6 @@
 //! The crate through its public interface.
 
+mod faults;
 mod groups;
 mod kills;
 mod machines;

@@ -1,4 +1,4 @@
-//! One node: quotas of cgroup v2.
+//! One node: quotas and cpusets of cgroup v2.
 
 use std::fs;
 use std::path::Path;
@@ -7,10 +7,12 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use nearfar_regulate::control::{Goal, TierAware};
+use nearfar_regulate::error::RegulateError;
 use nearfar_regulate::journal::Journal;
-use nearfar_regulate::knob::Quota;
+use nearfar_regulate::knob::{Knob, Pin, Quota};
 use nearfar_regulate::machine::MachineFiles;
 use nearfar_regulate::regulator::{Candidate, Regulator};
+use nearfar_topology::IdList;
 
 use super::Constant;
 use crate::kills::killed_while_it_changes_a_quota;
@@ -33,7 +35,7 @@ struct Busy(Child);
 
 impl Busy {
     fn start() -> Self {
-        fs::write(format!("{ROOT}/cgroup.subtree_control"), "+cpu").unwrap();
+        fs::write(format!("{ROOT}/cgroup.subtree_control"), "+cpu +cpuset").unwrap();
         fs::create_dir_all(Path::new(ROOT).join(GROUP)).unwrap();
         assert_eq!(quota(), UNLIMITED);
         let mut shell = Command::new("sh");
@@ -101,14 +103,72 @@ fn a_quota_slows_its_group_until_the_regulator_ends() {
     assert!(after > 2.0 * slowed, "{after} after {slowed}");
 }
 
+/// A regulator of the group, whose victim never recovers, and its journal.
+fn regulator(machine: MachineFiles, knob: impl Knob + 'static, place: &Path) -> Regulator<'static> {
+    let (journal, _) = Journal::recover(&place.join("journal")).unwrap();
+    Regulator::new(
+        machine,
+        Box::new(Constant(0.1)),
+        Box::new(TierAware::new(Goal::default())),
+        vec![Candidate::new(GROUP, Box::new(knob))],
+        Some(journal),
+    )
+}
+
+/// The processors that the kernel lets a process run on.
+fn processors_of(process: &Child) -> IdList {
+    let status = fs::read_to_string(format!("/proc/{}/status", process.id())).unwrap();
+    let mut lines = status.lines();
+    let list = lines.find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
+    IdList::parse(list.unwrap()).unwrap()
+}
+
+#[test]
+#[ignore = "needs the topology one-node: cargo xtask testbed one-node"]
+fn a_group_is_moved_off_the_victims_core_and_back() {
+    let busy = Busy::start();
+    let all = processors_of(&busy.0);
+    assert!(all.len() > 1, "{all}");
+    let machine = MachineFiles::below(Path::new("/"));
+    let folder = tempfile::tempdir().unwrap();
+    let knob = Pin::find(&machine, GROUP, &IdList::from_ids([0])).unwrap();
+    let mut regulator = regulator(machine, knob, folder.path());
+    for step in 0..3 {
+        regulator.step(f64::from(step) * 50.0).unwrap();
+    }
+    let moved = processors_of(&busy.0);
+    assert!(!moved.contains(0) && !moved.is_empty(), "{moved} of {all}");
+    regulator.end().unwrap();
+    assert_eq!(processors_of(&busy.0), all);
+    assert_eq!(fs::read_to_string(file("cpuset.cpus")).unwrap(), "\n");
+}
+
+#[test]
+#[ignore = "needs the topology one-node: cargo xtask testbed one-node"]
+fn a_controller_that_goes_away_ends_the_regulator_and_leaves_no_quota() {
+    let _busy = Busy::start();
+    let machine = MachineFiles::below(Path::new("/"));
+    let folder = tempfile::tempdir().unwrap();
+    let knob = Quota::find(&machine, GROUP, 1).unwrap();
+    let mut regulator = regulator(machine, knob, folder.path());
+    regulator.step(0.0).unwrap();
+    assert_ne!(quota(), UNLIMITED);
+    fs::write(format!("{ROOT}/cgroup.subtree_control"), "-cpu").unwrap();
+    let ended = regulator.step(50.0).unwrap_err();
+    assert!(matches!(ended, RegulateError::Vanished { .. }), "{ended}");
+    assert_eq!(regulator.end().unwrap().vanished.len(), 1);
+    fs::write(format!("{ROOT}/cgroup.subtree_control"), "+cpu").unwrap();
+    assert_eq!(quota(), UNLIMITED);
+}
+
 #[test]
 #[ignore = "needs the topology one-node: cargo xtask testbed one-node"]
 fn a_regulator_that_is_killed_leaves_no_quota() {
     let _busy = Busy::start();
     let folder = tempfile::tempdir().unwrap();
     let mut left = 0;
-    for kill in 0..20 {
-        let pause = Duration::from_millis(40 + 7 * kill);
+    for kill in 0..60 {
+        let pause = Duration::from_millis(40 + 3 * kill);
         killed_while_it_changes_a_quota(GROUP, folder.path(), pause);
         left += usize::from(quota() != UNLIMITED);
         let (journal, _) = Journal::recover(&folder.path().join("journal")).unwrap();
