@@ -45,7 +45,7 @@ pub fn run(args: &ReproduceArgs) -> anyhow::Result<()> {
     let header = figures::header(json!({
         "figure": asked.word(),
         "points": args.points,
-        "profile": profile,
+        "profile": asked.uses_profile().then_some(&profile),
     }));
     let outcomes = run_shown(move |live| asked.run(&profile, &live))?;
     let metrics: Vec<Metric> = outcomes.iter().flat_map(|one| one.metrics()).collect();
@@ -71,25 +71,31 @@ enum Asked {
 
 impl Asked {
     fn new(args: &ReproduceArgs) -> anyhow::Result<Self> {
-        let refuse = |name: &str| {
-            let message = format!("{name} runs on profiles of its own: leave --profile out");
-            Err(Failed::new(Exit::Usage, message).into())
+        let asked = match &args.points {
+            Some(path) => Self::Points(path.display().to_string(), read_points(path)?),
+            None => {
+                let selection = args.figure.clone();
+                Self::Figures(selection.unwrap_or_else(|| Selection::named(DEFAULT_FIGURES)))
+            }
         };
-        let has_profile = args.profile.is_some();
-        if let Some(path) = &args.points {
-            let (name, points) = (path.display().to_string(), read_points(path)?);
-            let first = &points.points[0].experiment;
-            return match first {
-                Experiment::Interference(_) if has_profile => refuse(&name),
-                _ => Ok(Self::Points(name, points)),
-            };
+        match asked.with_own_profiles() {
+            Some(name) if args.profile.is_some() => {
+                let message = format!("{name} runs on profiles of its own: leave --profile out");
+                Err(Failed::new(Exit::Usage, message).into())
+            }
+            _ => Ok(asked),
         }
-        let selection = args.figure.clone();
-        let selection = selection.unwrap_or_else(|| Selection::named(DEFAULT_FIGURES));
-        let mut figures = selection.figures.iter();
-        match figures.find(|entry| !matches!(entry.runner, Runner::Points(_))) {
-            Some(entry) if has_profile => refuse(entry.name),
-            _ => Ok(Self::Figures(selection)),
+    }
+
+    /// The first that runs on the machine of no profile but its own.
+    fn with_own_profiles(&self) -> Option<String> {
+        match self {
+            Self::Points(name, points) => are_interference(points).then(|| name.clone()),
+            Self::Figures(selection) => {
+                let mut figures = selection.figures.iter();
+                let own = figures.find(|entry| !matches!(entry.runner, Runner::Points(_)));
+                own.map(|entry| entry.name.to_owned())
+            }
         }
     }
 
@@ -97,6 +103,17 @@ impl Asked {
         match self {
             Self::Points(..) => None,
             Self::Figures(selection) => Some(&selection.word),
+        }
+    }
+
+    /// Whether anything runs on the machine of the profile, and not on one of its own.
+    fn uses_profile(&self) -> bool {
+        match self {
+            Self::Points(_, points) => !are_interference(points),
+            Self::Figures(selection) => {
+                let mut figures = selection.figures.iter();
+                figures.any(|entry| matches!(entry.runner, Runner::Points(_)))
+            }
         }
     }
 
@@ -108,6 +125,11 @@ impl Asked {
             Self::Figures(selection) => run_all(&selection.figures, profile, live),
         }
     }
+}
+
+/// A file's points are all of one kind, and it has one at least.
+fn are_interference(points: &Points) -> bool {
+    matches!(points.points[0].experiment, Experiment::Interference(_))
 }
 
 /// Runs figures in their order; those of geyer-2023 together.
