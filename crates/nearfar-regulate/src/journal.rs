@@ -27,6 +27,28 @@ struct Before {
     content: String,
 }
 
+impl Before {
+    /// Writes what there was.
+    fn give_back(&self) -> Result<(), RegulateError> {
+        match overwrite(&self.file, &self.content) {
+            // The kernel empties no cpuset that has tasks. To those, all processors of the group above are the same.
+            Err(RegulateError::File { source, .. })
+                if source.kind() == ErrorKind::StorageFull && self.is_no_cpuset() =>
+            {
+                let above = self.file.parent().and_then(Path::parent);
+                let all = above.unwrap_or(&self.file).join("cpuset.cpus.effective");
+                overwrite(&self.file, &read(&all)?)
+            }
+            other => other,
+        }
+    }
+
+    /// Whether it is that of a group which had no processors of its own.
+    fn is_no_cpuset(&self) -> bool {
+        self.file.ends_with("cpuset.cpus") && self.content.trim().is_empty()
+    }
+}
+
 /// What restoring did.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Restored {
@@ -191,7 +213,7 @@ impl Journal {
                 })?;
             let folder = before.file.parent().unwrap_or(&before.file);
             let locked = self.lock_folder(folder);
-            match locked.and_then(|()| overwrite(&before.file, &before.content)) {
+            match locked.and_then(|()| before.give_back()) {
                 Ok(()) => restored.files.push(before.file),
                 Err(RegulateError::Vanished { .. }) => restored.vanished.push(before.file),
                 Err(error) => return Err(error),

@@ -33,7 +33,7 @@ impl Pin {
     ) -> Result<Self, RegulateError> {
         check_delegated(machine, group, "cpuset", KNOB)?;
         let file = format!("{ROOT}/{group}/cpuset.cpus");
-        let before = machine.read(&file)?;
+        let text = machine.read(&file)?;
         let own = list(machine, &format!("{file}.effective"))?;
         let mut away = Vec::new();
         for cpu in own.iter() {
@@ -56,6 +56,11 @@ impl Pin {
             );
             return Err(unavailable(reason));
         }
+        // The kernel empties no cpuset that has tasks.
+        let before = match text.trim().is_empty() {
+            true => format!("{own}\n"),
+            false => text,
+        };
         Ok(Self { file, before, away })
     }
 

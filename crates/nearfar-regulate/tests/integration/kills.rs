@@ -4,7 +4,7 @@ use std::env;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use nearfar_regulate::journal::Journal;
 use nearfar_regulate::knob::{Bandwidth, Frequency, Knob, Pin, Quota};
@@ -90,8 +90,14 @@ fn changes_a_quota_until_it_is_killed() {
     }
 }
 
-/// Kills a regulator of the group's quota, whose journal is in `folder`, after a while.
-pub fn killed_while_it_changes_a_quota(group: &str, folder: &Path, after: Duration) {
+/// Kills a regulator of the group's quota, whose journal is in `folder`, so long after its start, or, if it has to have
+/// begun, after its first change.
+pub fn killed_while_it_changes_a_quota(
+    group: &str,
+    folder: &Path,
+    is_begun: bool,
+    after: Duration,
+) {
     let mut child = Command::new(env::current_exe().unwrap())
         .args([
             "--exact",
@@ -103,6 +109,14 @@ pub fn killed_while_it_changes_a_quota(group: &str, folder: &Path, after: Durati
         .stdout(Stdio::null())
         .spawn()
         .unwrap();
+    let began = Instant::now();
+    while is_begun && !folder.join("journal/changes").exists() {
+        assert!(
+            began.elapsed() < Duration::from_secs(60),
+            "it does not begin"
+        );
+        thread::sleep(Duration::from_millis(1));
+    }
     thread::sleep(after);
     child.kill().unwrap();
     child.wait().unwrap();

@@ -140,7 +140,9 @@ fn a_group_is_moved_off_the_victims_core_and_back() {
     assert!(!moved.contains(0) && !moved.is_empty(), "{moved} of {all}");
     regulator.end().unwrap();
     assert_eq!(processors_of(&busy.0), all);
-    assert_eq!(fs::read_to_string(file("cpuset.cpus")).unwrap(), "\n");
+    // It had none of its own, which the kernel takes from no group with tasks: it has all of those above.
+    let own = fs::read_to_string(file("cpuset.cpus")).unwrap();
+    assert_eq!(IdList::parse(&own).unwrap(), all);
 }
 
 #[test]
@@ -169,7 +171,9 @@ fn a_regulator_that_is_killed_leaves_no_quota() {
     let mut left = 0;
     for kill in 0..60 {
         let pause = Duration::from_millis(40 + 3 * kill);
-        killed_while_it_changes_a_quota(GROUP, folder.path(), pause);
+        // Half of them surely in the midst of changes, however slow the machine is.
+        let is_begun = kill % 2 == 0;
+        killed_while_it_changes_a_quota(GROUP, folder.path(), is_begun, pause);
         left += usize::from(quota() != UNLIMITED);
         let (journal, _) = Journal::recover(&folder.path().join("journal")).unwrap();
         assert_eq!(quota(), UNLIMITED, "kill {kill}");
