@@ -7,7 +7,7 @@ use crate::error::RegulateError;
 use crate::journal::{Journal, Restored};
 use crate::knob::{Change, Knob};
 use crate::machine::MachineFiles;
-use crate::observe::{CxlSeen, Observer, Sureness};
+use crate::observe::{CxlSeen, Observer, Sureness, Waits};
 
 /// A group that may be slowed.
 pub struct Candidate<'a> {
@@ -71,6 +71,8 @@ pub struct Decision {
     pub at_ms: f64,
     /// What the victim had; no number where nothing was seen.
     pub victim: f64,
+    /// What it waited for, where that is told.
+    pub waits: Option<Waits>,
     /// What the causes are granted together, of what they moved when they were named.
     pub granted: f64,
     /// Every candidate.
@@ -265,6 +267,7 @@ impl<'a> Regulator<'a> {
         Decision {
             at_ms,
             victim,
+            waits: self.observer.waits(),
             granted: self.shares.together(),
             groups: self.candidates.iter().enumerate().map(of).collect(),
             counted_percent: seen.as_ref().map(|seen| seen.groups.counted_percent),

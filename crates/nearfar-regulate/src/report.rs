@@ -4,7 +4,7 @@ use nearfar_topology::perf::is_scaled;
 use serde_json::{Value, json};
 
 use crate::attribution::Attribution;
-use crate::observe::{BYTES_PER_S, Sureness};
+use crate::observe::{BYTES_PER_S, Sureness, Waits};
 use crate::regulator::{Decision, GroupDecision};
 
 /// What is needed beside decisions to tell them.
@@ -45,9 +45,10 @@ impl Report {
                 lines.push(format!("{at_s:.1} s: {}", attribution.causes(decision)));
             }
         }
+        let waits = decision.waits.map(told).unwrap_or_default();
         let of = |(path, content): &(std::path::PathBuf, String)| {
             format!(
-                "{at_s:.1} s: victim {:.0} %, granted {:.0} %: {} = {}",
+                "{at_s:.1} s: victim {:.0} %{waits}, granted {:.0} %: {} = {}",
                 decision.victim * 100.0,
                 decision.granted * 100.0,
                 path.display(),
@@ -71,6 +72,11 @@ impl Report {
         let line = json!({
             "at_ms": decision.at_ms,
             "victim": decision.victim,
+            "waits": decision.waits.map(|waits| json!({
+                "memory": waits.memory,
+                "io": waits.io,
+                "cpu": waits.cpu,
+            })),
             "granted": decision.granted,
             "slow_tier": attribution.map(|attribution| &attribution.tier),
             "sureness": attribution.map(|attribution| attribution.sureness.name()),
@@ -83,6 +89,23 @@ impl Report {
             "changes": changes,
         });
         Some(line.to_string())
+    }
+}
+
+/// What a victim waits for, of which something is known.
+fn told(waits: Waits) -> String {
+    let kinds = [
+        ("memory", waits.memory),
+        ("storage", waits.io),
+        ("a processor", waits.cpu),
+    ];
+    let known = kinds.into_iter().filter(|(_, share)| share.is_finite());
+    let known: Vec<String> = known
+        .map(|(kind, share)| format!("{kind} {:.0} %", 100.0 * share))
+        .collect();
+    match known.is_empty() {
+        true => String::new(),
+        false => format!(" (waits for {})", known.join(", ")),
     }
 }
 
@@ -176,6 +199,7 @@ mod tests {
         Decision {
             at_ms: 1_250.0,
             victim: 0.4,
+            waits: None,
             granted: 0.6,
             groups: vec![
                 group("batch", 9.8e9, is_cause, 0.6),
@@ -234,6 +258,26 @@ mod tests {
         assert_eq!(line["notes"][0], "tidy counts again");
         assert_eq!(line["groups"][0]["sureness"], "sampled");
         assert_eq!(line["groups"][1]["sureness"], "counted");
+    }
+
+    #[test]
+    fn what_the_victim_waits_for_is_told_as_far_as_it_is_known() {
+        let waits = Waits {
+            memory: 0.6,
+            io: 0.05,
+            cpu: f64::NAN,
+        };
+        let waiting = Decision {
+            waits: Some(waits),
+            ..decision(true)
+        };
+        let lines = report(Sureness::Sampled).text(&waiting);
+        let expected = "victim 40 % (waits for memory 60 %, storage 5 %), granted 60 %";
+        assert!(lines[1].contains(expected), "{lines:?}");
+        let line = report(Sureness::Sampled).json(&waiting).unwrap();
+        let line: Value = serde_json::from_str(&line).unwrap();
+        assert_eq!(line["waits"]["io"], 0.05);
+        assert_eq!(line["waits"]["cpu"], Value::Null);
     }
 
     #[test]

@@ -9,11 +9,11 @@ mod resctrl;
 mod server;
 mod slow_tier;
 
-pub(crate) use self::groups::BYTES_PER_S;
+pub(crate) use self::groups::{BYTES_PER_S, LEAST_BYTES_PER_S};
 pub use self::groups::{
     GroupObserver, GroupSamples, GroupTraffic, GroupsSeen, Residence, ServerCounters, Sureness,
 };
-pub use self::pressure::Pressure;
+pub use self::pressure::{Pressure, Waits};
 pub use self::probe::NearProbe;
 pub use self::resctrl::Traffic;
 pub use self::server::GroupServer;
@@ -31,4 +31,9 @@ pub trait Observer {
     /// # Errors
     /// What keeps it from looking.
     fn victim(&mut self, now_ms: f64) -> Result<f64, RegulateError>;
+
+    /// What the victim waited for until the last look, where that is told.
+    fn waits(&self) -> Option<Waits> {
+        None
+    }
 }

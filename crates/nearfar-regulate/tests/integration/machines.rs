@@ -397,6 +397,33 @@ fn observers_say_nothing_when_clocks_or_counters_jump_back() {
     assert!(pressure.victim(200.0).is_err());
 }
 
+#[test]
+fn pressure_tells_what_else_the_victim_waits_for() {
+    let (folder, machine) = captured();
+    let put = |kind: &str, total_us: u32| {
+        let file = format!("sys/fs/cgroup/service/{kind}.pressure");
+        put(
+            folder.path(),
+            &file,
+            &format!("some avg10=0.00 total={total_us}\n"),
+        );
+    };
+    let mut pressure = Pressure::find(&machine, "service").unwrap();
+    assert_eq!(pressure.waits(), None);
+    put("io", 0);
+    pressure.victim(0.0).unwrap();
+    put("memory", 21_000);
+    put("io", 50_000);
+    // Only memory counts, and what the kernel does not tell is no number.
+    assert_eq!(pressure.victim(100.0).unwrap(), 0.8);
+    let waits = pressure.waits().unwrap();
+    assert!(
+        (waits.memory - 0.2).abs() < 1e-9 && (waits.io - 0.5).abs() < 1e-9,
+        "{waits:?}"
+    );
+    assert!(waits.cpu.is_nan(), "{waits:?}");
+}
+
 /// A victim that always has the same share.
 struct Always(f64);
 

@@ -86,7 +86,7 @@ pub trait GroupObserver {
 /// Unit and least of observers that count bytes.
 pub(crate) const BYTES_PER_S: &str = "B/s";
 /// A hundredth of what the slowest devices of CXL take.
-const LEAST_BYTES_PER_S: f64 = 1e8;
+pub(crate) const LEAST_BYTES_PER_S: f64 = 1e8;
 
 /// What was read, or no number where the group is gone or its counter is not there for now.
 fn or_nothing(read: Result<f64, RegulateError>) -> Result<f64, RegulateError> {
