@@ -2,11 +2,11 @@
 
 use nearfar_model::simulation::{Access, Group, Machine, MachineError, TierName, run_beside};
 
-use super::one::{
-    ALONE_MS, BESIDE_MS, GRANTED, MEASURED_MS, NOISE, SPAN, Slowing, TICK_MS, noise, reaction_ms,
-    slowed,
-};
-use crate::control::{Controller, Rates, Shares};
+use super::plant::{SHARES, SPAN, Slowing, slowed};
+use super::regulated::{Happened, TICK_MS, World, regulate};
+use super::replay::{ALONE_MS, BESIDE_MS, MEASURED_MS, reaction_ms};
+use crate::control::Controller;
+use crate::error::RegulateError;
 
 /// Threads of the victim, the aggressor and the innocent group: together as many as a machine of 32 cores has.
 const THREADS: [usize; 3] = [16, 8, 8];
@@ -14,10 +14,6 @@ const THREADS: [usize; 3] = [16, 8, 8];
 const INNOCENT: [f64; 4] = [0.0, 0.25, 0.5, 1.0];
 /// Between two accesses of a thread that goes to far memory now and then: 0.4 GB/s of eight.
 const PAUSE_NS: f64 = 1_280.0;
-/// Less than this disturbs nobody, in GB/s, as for counters of bytes.
-const LEAST_GB_PER_S: f64 = 0.1;
-/// What counters of groups vary by.
-const COUNTER_NOISE: f64 = 0.05;
 
 /// What the group does that is not the cause. The aggressor stores to far memory past the caches, and the victim loads
 /// from near memory.
@@ -116,7 +112,7 @@ impl GroupsPlant {
             Ok([of(Some(victim)), of(stores), of(beside)])
         };
         let mut states = Vec::new();
-        for aggressor in [0.0].into_iter().chain(GRANTED) {
+        for aggressor in [0.0].into_iter().chain(SHARES) {
             let row: Result<_, _> = INNOCENT
                 .map(|share| state(aggressor, share))
                 .into_iter()
@@ -147,8 +143,8 @@ impl GroupsPlant {
     fn period(&self, slowing: Slowing, aggressor: f64, innocent: f64) -> State {
         match slowing {
             Slowing::Bandwidth => self.state(aggressor, innocent),
-            // Periods of two quotas begin at times of their own.
-            Slowing::Quota => {
+            // Periods of two quotas begin at times of their own. No frequency comes here.
+            Slowing::Quota | Slowing::Frequency => {
                 let beside = |aggressor| {
                     let (still, runs) = (self.state(aggressor, 0.0), self.state(aggressor, 1.0));
                     mean(still, runs, innocent)
@@ -195,51 +191,76 @@ pub struct GroupsQuality {
     pub reaction_ms: Option<f64>,
 }
 
-/// Lets a controller regulate both groups, of which the aggressor comes after a second and stays.
-pub fn rate_groups(
-    plant: &GroupsPlant,
-    controller: &mut dyn Controller,
+/// The groups while they are regulated.
+struct Groups<'a> {
+    plant: &'a GroupsPlant,
     slowing: Slowing,
-    telling: Telling,
-) -> GroupsQuality {
-    let least = (telling == Telling::Counters).then_some(LEAST_GB_PER_S);
-    let mut shares = Shares::new(2, controller.floor(), least);
-    let undisturbed = plant.undisturbed();
-    let unregulated = plant.state(1.0, 1.0);
-    let ticks = ((ALONE_MS + BESIDE_MS) / TICK_MS) as usize;
-    let period = (controller.period_ms() / TICK_MS) as usize;
-    let (mut states, mut least_granted) = (Vec::new(), 1.0_f64);
-    for tick in 0..ticks {
-        let granted = shares.granted();
-        least_granted = least_granted.min(granted[1]);
-        let is_there = tick as f64 * TICK_MS >= ALONE_MS;
+    undisturbed: State,
+    states: Vec<State>,
+    /// The least that the innocent group was granted.
+    least_granted: f64,
+}
+
+impl World for Groups<'_> {
+    fn tick(&mut self, now_ms: f64, granted: &[f64]) -> Happened {
+        self.least_granted = self.least_granted.min(granted[1]);
+        let is_there = now_ms >= ALONE_MS;
         let aggressor = if is_there { granted[0] } else { 0.0 };
-        states.push(plant.period(slowing, aggressor, granted[1]));
-        if (tick + 1) % period == 0 {
-            let seen = average(&states[tick + 1 - period..]);
-            let off = noise(tick as u64);
-            let victim = seen[0] / undisturbed[0] + NOISE * off;
-            let slow = plant
-                .slow(seen)
-                .map(|slow| slow * (1.0 + COUNTER_NOISE * off));
-            let rates = Rates {
-                slow: &slow,
-                others: 0.0,
-            };
-            let rates = least.map(|_| rates);
-            shares.decide(controller, (tick + 1) as f64 * TICK_MS, victim, rates);
+        let state = self.plant.period(self.slowing, aggressor, granted[1]);
+        self.states.push(state);
+        let slow = self.plant.slow(state);
+        Happened {
+            victim: state[0] / self.undisturbed[0],
+            slow: slow.map(|gb_per_s| gb_per_s * 1e9).into(),
         }
     }
-    let last = average(&states[ticks - (MEASURED_MS / TICK_MS) as usize..]);
+}
+
+/// Lets a controller regulate both groups, of which the aggressor comes after a second and stays.
+///
+/// # Errors
+/// [`RegulateError::Unavailable`] for the frequency, which is that of processors and not of a group.
+pub fn rate_groups(
+    plant: &GroupsPlant,
+    controller: Box<dyn Controller + '_>,
+    slowing: Slowing,
+    telling: Telling,
+) -> Result<GroupsQuality, RegulateError> {
+    if slowing == Slowing::Frequency {
+        return Err(RegulateError::Unavailable {
+            knob: "the frequency of a group",
+            reason: "it is that of processors".to_owned(),
+        });
+    }
+    let undisturbed = plant.undisturbed();
+    let mut groups = Groups {
+        plant,
+        slowing,
+        undisturbed,
+        states: Vec::new(),
+        least_granted: 1.0,
+    };
+    let names = ["aggressor", "innocent"].map(str::to_owned);
+    let is_told = telling == Telling::Counters;
+    regulate(
+        &mut groups,
+        &names,
+        controller,
+        is_told,
+        ALONE_MS + BESIDE_MS,
+    )?;
+    let states = groups.states;
+    let last = average(&states[states.len() - (MEASURED_MS / TICK_MS) as usize..]);
     let beside = states[(ALONE_MS / TICK_MS) as usize..].iter();
     let victims: Vec<f64> = beside.map(|state| state[0] / undisturbed[0]).collect();
-    GroupsQuality {
+    let unregulated = plant.state(1.0, 1.0);
+    Ok(GroupsQuality {
         recovered_percent: 100.0 * last[0] / undisturbed[0],
         cost_percent: 100.0 * (1.0 - last[1] / unregulated[1]),
         innocent_percent: 100.0 * last[2] / undisturbed[2],
-        innocent_granted_percent: 100.0 * least_granted,
+        innocent_granted_percent: 100.0 * groups.least_granted,
         reaction_ms: reaction_ms(&victims),
-    }
+    })
 }
 
 fn average(states: &[State]) -> State {
@@ -274,13 +295,13 @@ mod tests {
         for innocent in Innocent::ALL {
             let plant = cliff(innocent);
             for slowing in [Slowing::Bandwidth, Slowing::Quota] {
-                let of = |controller: &mut dyn Controller, telling| {
-                    rate_groups(&plant, controller, slowing, telling)
+                let of = |controller: Box<dyn Controller>, telling| {
+                    rate_groups(&plant, controller, slowing, telling).unwrap()
                 };
                 let goal = Goal::default();
                 for telling in Telling::ALL {
-                    let ours = of(&mut TierAware::new(goal), telling);
-                    let published = of(&mut Published::new(goal), telling);
+                    let ours = of(Box::new(TierAware::new(goal)), telling);
+                    let published = of(Box::new(Published::new(goal)), telling);
                     let is_told = telling == Telling::Counters;
                     assert_eq!(ours.innocent_granted_percent == 100.0, is_told, "{ours:?}");
                     assert_eq!(published.innocent_granted_percent == 100.0, is_told);

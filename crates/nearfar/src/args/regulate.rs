@@ -25,7 +25,7 @@ Examples:
   nearfar regulate --group batch --knob bandwidth --watch traffic --victim service
   nearfar regulate --group batch --group reports --format json
   nearfar regulate --group batch --group engine --nearfar engine=127.0.0.1:9187
-  nearfar regulate --replay trace.csv --profile cxl-asic
+  nearfar regulate --replay trace.csv --profile cxl-asic --format json
   nearfar regulate restore"
 )]
 pub struct RegulateArgs {
@@ -114,12 +114,24 @@ pub struct RegulateRunArgs {
     /// Where changes are noted.
     #[arg(long, value_name = "FOLDER", default_value = JOURNAL)]
     pub journal: PathBuf,
-    /// Regulate in virtual time what this trace of `ms,share` asks for.
+    /// Write what the groups ask for to this file in the end, as a trace for --replay.
+    #[arg(long, value_name = "FILE", conflicts_with = "replay")]
+    pub record: Option<PathBuf>,
+    /// Regulate in virtual time what this trace asks for: lines of `ms,share`, or, below `ms,NAME,NAME`, with a share for
+    /// each group.
     #[arg(long, value_name = "FILE", requires = "profile")]
     pub replay: Option<PathBuf>,
     /// The machine of a replay: a built-in profile or a TOML file.
     #[arg(long, value_name = "NAME|FILE", requires = "replay")]
     pub profile: Option<String>,
+    /// Whom it disturbs: near-ld, near-st, near-ntst, varmail or pagerank.
+    #[arg(
+        long,
+        value_name = "NAME",
+        default_value = "near-ld",
+        requires = "replay"
+    )]
+    pub scenario: String,
 }
 
 /// How to print what is decided.
@@ -178,8 +190,8 @@ pub enum ControllerName {
 /// Controllers in virtual time.
 ///
 /// A victim of near memory is disturbed by non-temporal stores to far memory after a second. What the
-/// victim gets back, what that costs and how soon it comes are set beside what was published. Then an innocent group is
-/// there too, with and without counters that tell which of the two is the cause.
+/// victim gets back, what that costs and how soon it comes are set beside what was published, for quota, frequency and
+/// bandwidth. Then an innocent group is there too, with and without counters that tell which of the two is the cause.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:

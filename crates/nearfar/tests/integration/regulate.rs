@@ -369,6 +369,10 @@ fn of_several_groups_only_causes_are_slowed() {
     // Neither moves anything, so that nothing would be written, whatever the victim has.
     let told = of(&two).succeeded_telling("telling causes by: bytes of each group by resctrl");
     assert!(!told.contains("cpu.max"), "{told}");
+    let trace = folder.path().join("trace.csv");
+    let record = ["--record", trace.to_str().expect("a path")];
+    of(&[&two[..], &record].concat()).succeeded_telling("there is no trace");
+    of(&[&two[..2], &record].concat()).failed(2, &["another --group"]);
     let json = of(&[&two[..], &["--format", "json"]].concat());
     assert!(!json.succeeded_telling("watching: ").contains("\"file\""));
 }

@@ -11,7 +11,7 @@ mod insert;
 mod merge;
 mod oltp;
 mod operators;
-mod regulate;
+pub mod regulate;
 mod restart;
 mod scan;
 mod table;

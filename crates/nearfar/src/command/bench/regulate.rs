@@ -1,12 +1,13 @@
 //! `nearfar bench regulate`.
 
 use nearfar_measure::Kind;
+use nearfar_measure::reproduce::rank_beside_slowed_stores;
 use nearfar_measure::results::Metric;
 use nearfar_model::simulation::Machine;
 use nearfar_regulate::control::{Controller, Goal, Published, TierAware};
 use nearfar_regulate::virtual_time::{
-    GroupsPlant, GroupsQuality, Innocent, Plant, Quality, Scenario, Slowing, Telling, rate,
-    rate_groups,
+    FREQUENCIES, GroupsPlant, GroupsQuality, Innocent, Plant, Quality, SHARES, Scenario, Slowing,
+    Telling, rate, rate_groups,
 };
 use nearfar_topology::Profile;
 use serde_json::json;
@@ -32,6 +33,7 @@ const TABLE: FiguresTable = FiguresTable {
             dimension(metric, "controller")
         }),
         ("knob", Align::Left, |metric| dimension(metric, "knob")),
+        ("kind", Align::Left, |metric| metric.kind.name().to_owned()),
     ],
     range_title: "range",
     text: |unit, value| format!("{value:.2} {unit}"),
@@ -44,20 +46,21 @@ pub fn run(args: &BenchRegulateArgs) -> anyhow::Result<()> {
     let metrics = run_shown(move |live| {
         let mut metrics = Vec::new();
         for scenario in Scenario::ALL {
-            live.say(format!("simulating {}", scenario.name()));
-            let plant = Plant::simulate(&machine, scenario)?;
-            for (mut controller, slowing) in controllers() {
-                let quality = rate(&plant, controller.as_mut(), slowing);
+            let plant = plant(&machine, scenario, &|text| live.say(text))?;
+            for (controller, slowing) in controllers() {
+                let name = controller.name();
+                let quality = rate(&plant, controller, slowing)?;
                 let of = [("scenario", scenario.name())];
-                metrics.extend(figures_of(&of, controller.name(), slowing, &quality));
+                metrics.extend(figures_of(&of, name, slowing, &quality));
             }
+            metrics.extend(published(scenario));
         }
         for innocent in Innocent::ALL {
             live.say(format!("simulating an innocent group: {}", innocent.name()));
             metrics.extend(of_groups(
                 &GroupsPlant::simulate(&machine, innocent)?,
                 innocent,
-            ));
+            )?);
         }
         Ok(metrics)
     })?;
@@ -70,44 +73,85 @@ pub fn run(args: &BenchRegulateArgs) -> anyhow::Result<()> {
     )
 }
 
-/// Ours and the published one, each with a knob.
-fn controllers() -> [(Box<dyn Controller>, Slowing); 3] {
+/// The steady states of a scenario, whoever simulates them.
+pub fn plant(machine: &Machine, scenario: Scenario, say: &dyn Fn(String)) -> anyhow::Result<Plant> {
+    say(format!("simulating {}", scenario.name()));
+    if let Some(plant) = Plant::simulate(machine, scenario)? {
+        return Ok(plant);
+    }
+    let states = rank_beside_slowed_stores(machine, &SHARES, &FREQUENCIES, |done, all| {
+        say(format!("simulating {}: {done} of {all}", scenario.name()));
+    })?;
+    Ok(Plant::new(
+        states.full_gb_per_s,
+        states.steady,
+        states.frequencies,
+    ))
+}
+
+/// Ours and the published one, each with the knobs that a group can have.
+fn controllers() -> impl Iterator<Item = (Box<dyn Controller>, Slowing)> {
     let goal = Goal::default();
-    [
-        (Box::new(TierAware::new(goal)), Slowing::Bandwidth),
-        (Box::new(TierAware::new(goal)), Slowing::Quota),
-        (Box::new(Published::new(goal)), Slowing::Quota),
+    let of = move |slowing| {
+        let ours: Box<dyn Controller> = Box::new(TierAware::new(goal));
+        let published: Box<dyn Controller> = Box::new(Published::new(goal));
+        [(ours, slowing), (published, slowing)]
+    };
+    [Slowing::Bandwidth, Slowing::Quota, Slowing::Frequency]
+        .into_iter()
+        .flat_map(of)
+}
+
+/// What the paper gives back to a victim with each knob, lowest and highest (mao-2025, section V). Of quota and frequency
+/// it says that the three victims have the same.
+fn published(scenario: Scenario) -> Vec<Metric> {
+    let allocation = match scenario {
+        Scenario::NearLoads => 99.0,
+        Scenario::PageRank => 95.0,
+        Scenario::SmallFiles => 98.0,
+        Scenario::NearStores | Scenario::NearNonTemporalStores => return Vec::new(),
+    };
+    let of = |slowing: Slowing, percent: f64| {
+        let name = "recovered_percent";
+        let metric = Metric::new(name, percent, "%", Kind::Published);
+        label(metric, &[("scenario", scenario.name())], "paper", slowing)
+    };
+    vec![
+        of(Slowing::Quota, 92.0),
+        of(Slowing::Frequency, 30.0).with("bound", "lowest"),
+        of(Slowing::Frequency, 52.0).with("bound", "highest"),
+        of(Slowing::Bandwidth, allocation),
     ]
 }
 
-fn of_groups(plant: &GroupsPlant, innocent: Innocent) -> Vec<Metric> {
+fn of_groups(plant: &GroupsPlant, innocent: Innocent) -> anyhow::Result<Vec<Metric>> {
     let mut metrics = Vec::new();
+    let of_group = |(_, slowing): &(_, Slowing)| *slowing != Slowing::Frequency;
     for telling in Telling::ALL {
-        for (mut controller, slowing) in controllers() {
-            let quality = rate_groups(plant, controller.as_mut(), slowing, telling);
+        for (controller, slowing) in controllers().filter(of_group) {
+            let name = controller.name();
+            let quality = rate_groups(plant, controller, slowing, telling)?;
             let of = [
                 ("scenario", "near-ld"),
                 ("innocent", innocent.name()),
                 ("told_by", telling.name()),
             ];
-            metrics.extend(figures_of_groups(&of, controller.name(), slowing, &quality));
+            metrics.extend(figures_of_groups(&of, name, slowing, &quality));
         }
     }
-    metrics
+    Ok(metrics)
 }
 
 /// What a figure belongs to.
 fn label(metric: Metric, of: &[(&str, &str)], controller: &str, slowing: Slowing) -> Metric {
-    let knob = match slowing {
-        Slowing::Quota => "quota",
-        Slowing::Bandwidth => "bandwidth",
-    };
-    let metric = metric.with("controller", controller).with("knob", knob);
+    let metric = metric.with("controller", controller);
+    let metric = metric.with("knob", slowing.name());
     of.iter()
         .fold(metric, |metric, (name, value)| metric.with(name, *value))
 }
 
-fn reaction(ms: Option<f64>) -> Metric {
+/// The time of a reaction, where there was one.
+pub fn reaction(ms: Option<f64>) -> Metric {
     match ms {
         Some(ms) => Metric::new("reaction_ms", ms, "ms", Kind::Modelled),
         None => {

@@ -15,6 +15,7 @@ use nearfar_regulate::machine::MachineFiles;
 use nearfar_regulate::observe::{NearProbe, Observer, Pressure, Traffic};
 use nearfar_regulate::regulator::{Candidate, Regulator};
 use nearfar_regulate::report::Report;
+use nearfar_regulate::virtual_time::Recording;
 use nearfar_topology::IdList;
 
 use crate::args::{
@@ -85,10 +86,26 @@ fn regulate(args: &RegulateRunArgs) -> anyhow::Result<()> {
         message::print(&format!("telling causes by: {}", attribution.tells()));
         regulator = regulator.attributed_by(attribution);
     }
-    let outcome = steps(&mut regulator, &report, args);
+    let mut recording = args.record.is_some().then(|| Recording::new(&args.groups));
+    let outcome = steps(&mut regulator, &report, args, recording.as_mut());
     let restored = regulator.end()?;
     say(&restored, "nothing was changed");
-    outcome
+    let kept = match args.record.as_ref().zip(recording) {
+        Some((path, recording)) => keep(&recording, path),
+        None => Ok(()),
+    };
+    outcome.and(kept)
+}
+
+/// Writes what the groups did.
+fn keep(recording: &Recording, path: &Path) -> anyhow::Result<()> {
+    let Some(trace) = recording.trace() else {
+        message::print("no group has moved anything: there is no trace");
+        return Ok(());
+    };
+    let mut output = Output::create(path)?;
+    output.with(|out| out.write_all(trace.as_bytes()))?;
+    output.finish()
 }
 
 /// The groups that may be slowed, each with its knob.
@@ -108,6 +125,11 @@ fn attribution(
     machine: &MachineFiles,
 ) -> anyhow::Result<Option<Attribution<'static>>> {
     if args.groups.len() < 2 {
+        if args.record.is_some() {
+            let message =
+                "nothing is seen of what a single group moves: give --record another --group";
+            return Err(Failed::new(Exit::Usage, message).into());
+        }
         if !args.servers.is_empty() {
             let message =
                 "a single group is the cause: leave out --nearfar, or give another --group";
@@ -200,6 +222,7 @@ fn steps(
     regulator: &mut Regulator<'_>,
     report: &Report,
     args: &RegulateRunArgs,
+    mut recording: Option<&mut Recording>,
 ) -> anyhow::Result<()> {
     let period = Duration::from_secs_f64(regulator.period_ms() * 1e-3);
     machine::front()?.block_on(async {
@@ -208,6 +231,9 @@ fn steps(
         let mut output = Output::stdout();
         while args.seconds.is_none_or(|seconds| start.elapsed() < seconds) {
             let decision = regulator.step(start.elapsed().as_secs_f64() * 1e3)?;
+            if let Some(recording) = &mut recording {
+                recording.see(&decision);
+            }
             let lines = match args.format {
                 DecisionFormat::Text => report.text(&decision),
                 DecisionFormat::Json => report.json(&decision).into_iter().collect(),
