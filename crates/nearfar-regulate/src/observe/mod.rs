@@ -1,6 +1,7 @@
 //! Observers: how much of its undisturbed speed a victim has, and who moves how much to the slow tier.
 
 mod groups;
+mod metrics_page;
 mod perf;
 mod pressure;
 mod probe;

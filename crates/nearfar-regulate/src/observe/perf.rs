@@ -11,7 +11,7 @@ use nearfar_topology::perf::{Count, counted_percent, parse};
 /// The interval of `perf`: it warns of its own cost below.
 pub(super) const INTERVAL_MS: &str = "100";
 /// Counts that are older say nothing.
-pub(super) const STALE_MS: f64 = 1_000.0;
+const STALE_MS: f64 = 1_000.0;
 /// How long the first counts are waited for.
 pub(super) const FIRST: Duration = Duration::from_secs(3);
 
@@ -66,6 +66,8 @@ pub(super) struct Perf {
     intervals: Intervals,
     /// The interval that was waited for at the start, until somebody asks.
     first: Option<Interval>,
+    /// The last interval, and when somebody saw that it had ended.
+    last: Option<(f64, Interval)>,
     /// What it said that is no count.
     said: String,
 }
@@ -93,6 +95,7 @@ impl Perf {
             lines,
             intervals: Intervals::default(),
             first: None,
+            last: None,
             said: String::new(),
         };
         perf.wait_for_first()?;
@@ -119,8 +122,18 @@ impl Perf {
         }
     }
 
-    /// The intervals that have ended since the last call; why there will be no more.
-    pub(super) fn ended_intervals(&mut self) -> Result<Vec<Interval>, String> {
+    /// The last interval that has ended, unless it is too old, as after a clock that jumped; why there will be no more.
+    pub(super) fn latest(&mut self, now_ms: f64) -> Result<Option<&Interval>, String> {
+        if let Some(interval) = self.ended_intervals()?.pop() {
+            self.last = Some((now_ms, interval));
+        }
+        let is_fresh = |at_ms: f64| (0.0..=STALE_MS).contains(&(now_ms - at_ms));
+        let last = self.last.as_ref().filter(|(at_ms, _)| is_fresh(*at_ms));
+        Ok(last.map(|(_, interval)| interval))
+    }
+
+    /// The intervals that have ended since the last call.
+    fn ended_intervals(&mut self) -> Result<Vec<Interval>, String> {
         let mut ended = Vec::from_iter(self.first.take());
         loop {
             match self.lines.try_recv() {

@@ -6,7 +6,7 @@ use std::process::Command;
 
 use nearfar_topology::{NodeId, TierKind, Topology};
 
-use super::perf::{INTERVAL_MS, Interval, Perf, STALE_MS};
+use super::perf::{INTERVAL_MS, Interval, Perf};
 use crate::error::RegulateError;
 use crate::machine::MachineFiles;
 
@@ -134,7 +134,6 @@ pub fn cxl_events(machine: &MachineFiles) -> Result<Vec<String>, RegulateError> 
 #[derive(Debug)]
 pub struct CxlTraffic {
     perf: Perf,
-    last: Option<(f64, CxlSeen)>,
 }
 
 /// What went to and from CXL devices.
@@ -172,7 +171,7 @@ impl CxlTraffic {
     /// [`RegulateError::Unavailable`] where it prints no counts.
     pub fn counted_by(command: Command) -> Result<Self, RegulateError> {
         let perf = Perf::start(command).map_err(unavailable)?;
-        Ok(Self { perf, last: None })
+        Ok(Self { perf })
     }
 
     /// What went there in the last interval.
@@ -180,20 +179,12 @@ impl CxlTraffic {
     /// # Errors
     /// [`RegulateError::Unavailable`] where `perf` has ended.
     pub fn look(&mut self, now_ms: f64) -> Result<CxlSeen, RegulateError> {
-        let intervals = self.perf.ended_intervals().map_err(unavailable)?;
-        if let Some(interval) = intervals.last() {
-            self.last = Some((now_ms, bytes_of(interval)));
-        }
-        let fresh = self
-            .last
-            .filter(|(at_ms, _)| (0.0..=STALE_MS).contains(&(now_ms - at_ms)));
-        Ok(fresh.map_or(
-            CxlSeen {
-                bytes_per_s: f64::NAN,
-                counted_percent: 100.0,
-            },
-            |(_, seen)| seen,
-        ))
+        let nothing = CxlSeen {
+            bytes_per_s: f64::NAN,
+            counted_percent: 100.0,
+        };
+        let latest = self.perf.latest(now_ms).map_err(unavailable)?;
+        Ok(latest.map_or(nothing, bytes_of))
     }
 }
 

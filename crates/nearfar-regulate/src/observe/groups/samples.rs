@@ -4,7 +4,7 @@ use std::process::Command;
 
 use nearfar_topology::perf::{Count, check_sapphire_rapids_events};
 
-use super::super::perf::{INTERVAL_MS, Interval, Perf, STALE_MS};
+use super::super::perf::{INTERVAL_MS, Interval, Perf};
 use super::super::slow_tier::LINE_BYTES;
 use super::{BYTES_PER_S, GroupObserver, GroupsSeen, LEAST_BYTES_PER_S, Residence, Sureness};
 use crate::error::RegulateError;
@@ -23,7 +23,6 @@ pub struct GroupSamples {
     groups: Vec<String>,
     /// Where it is known, stores of groups that have nothing on slow tiers are not counted.
     residence: Option<Residence>,
-    last: Option<(f64, GroupsSeen)>,
 }
 
 impl GroupSamples {
@@ -67,7 +66,6 @@ impl GroupSamples {
             perf: Perf::start(command).map_err(unavailable)?,
             groups: groups.to_vec(),
             residence,
-            last: None,
         })
     }
 
@@ -130,14 +128,10 @@ impl GroupObserver for GroupSamples {
     }
 
     fn look(&mut self, now_ms: f64) -> Result<GroupsSeen, RegulateError> {
-        let intervals = self.perf.ended_intervals().map_err(unavailable)?;
-        if let Some(interval) = intervals.last() {
-            self.last = Some((now_ms, self.seen(interval)?));
+        let latest = self.perf.latest(now_ms).map_err(unavailable)?.cloned();
+        match latest {
+            Some(interval) => self.seen(&interval),
+            None => Ok(GroupsSeen::nothing(self.groups.len(), self.sureness())),
         }
-        let is_fresh = |at_ms: f64| (0.0..=STALE_MS).contains(&(now_ms - at_ms));
-        Ok(match &self.last {
-            Some((at_ms, seen)) if is_fresh(*at_ms) => seen.clone(),
-            _ => GroupsSeen::nothing(self.groups.len(), self.sureness()),
-        })
     }
 }
