@@ -116,13 +116,13 @@ impl Matrix {
         ground: &Ground,
     ) {
         let mut beside = Vec::new();
-        let threads = subject_threads(selection, ground);
+        let threads = subject_threads(&subject, selection, ground);
         for background in backgrounds {
             if subject.is_process() && !selection.is_application && background.is_process() {
                 // Storage beside itself is a matter of the device, which the paper leaves out too.
                 continue;
             }
-            let gap = subject_gap(&subject, ground).or_else(|| gap(background, ground));
+            let gap = gap(&subject, ground).or_else(|| gap(background, ground));
             let points = match &gap {
                 Some(_) => Vec::new(),
                 None => pair(&subject, background, &threads, selection, ground),
@@ -169,16 +169,6 @@ fn select(all: Vec<Traffic>, words: &[String]) -> Result<Vec<Traffic>, Interfere
     Ok(all.into_iter().filter(is_selected).collect())
 }
 
-/// Why something cannot be under test on a machine.
-fn subject_gap(subject: &Traffic, ground: &Ground) -> Option<String> {
-    match subject {
-        Traffic::Storage(_) if ground.is_virtual => {
-            Some("the model has storage as load beside memory only".to_owned())
-        }
-        subject => gap(subject, ground),
-    }
-}
-
 /// Why traffic cannot be had on a machine.
 fn gap(traffic: &Traffic, ground: &Ground) -> Option<String> {
     match traffic {
@@ -192,9 +182,12 @@ fn gap(traffic: &Traffic, ground: &Ground) -> Option<String> {
 /// Threads of mao-2025's device under test, and of its background, in the model.
 const MODELLED_THREADS: [usize; 5] = [2, 4, 8, 16, 24];
 const MODELLED_BACKGROUND_THREADS: [usize; 5] = [8, 16, 24, 32, 40];
+/// Cores that storage has in the model: for its DMA, and for the thread that copies.
+const STORAGE_CORES: usize = 2;
 
-fn subject_threads(selection: &Selection, ground: &Ground) -> Vec<usize> {
+fn subject_threads(subject: &Traffic, selection: &Selection, ground: &Ground) -> Vec<usize> {
     match (&*selection.threads, ground.is_virtual) {
+        (_, true) if matches!(subject, Traffic::Storage(_)) => vec![STORAGE_CORES],
         ([], true) => MODELLED_THREADS.into(),
         ([], false) => vec![(ground.cpus / 2).max(1)],
         (threads, _) => sorted(threads),
@@ -230,8 +223,7 @@ fn pair(
     ground: &Ground,
 ) -> Vec<Point> {
     let others = match background {
-        // In the model, storage is its device, which has no threads.
-        Traffic::Storage(_) if ground.is_virtual => vec![1],
+        Traffic::Storage(_) if ground.is_virtual => vec![STORAGE_CORES],
         _ => background_threads(selection, ground),
     };
     let mut points = Vec::new();

@@ -62,6 +62,7 @@ impl NativePlan<'_> {
         let is_settled = point.subject.is_process() || background.is_some_and(Traffic::is_process);
         let once = match point.subject {
             Traffic::Application => APPLICATION_TIME,
+            Traffic::Storage(_) => self.storage_time(),
             _ => options.time,
         };
         let settle = if is_settled {
@@ -70,6 +71,13 @@ impl NativePlan<'_> {
             Duration::ZERO
         };
         (once + settle) * options.repetitions + OVERHEAD
+    }
+
+    /// How long a test of storage takes.
+    fn storage_time(&self) -> Duration {
+        let options = &self.native.options;
+        let own = options.storage.as_ref().and_then(|storage| storage.time);
+        own.unwrap_or(options.time)
     }
 
     /// Runs every point that was not done before. Nothing is left in the end: processes are ended,
@@ -313,7 +321,7 @@ impl NativePlan<'_> {
                 let load = FioLoad {
                     jobs: point.threads,
                     settle: options.settle,
-                    time: options.time,
+                    time: self.storage_time(),
                     cpus,
                 };
                 Ok(self.storage().measure(*pattern, &load, stop)?)

@@ -18,6 +18,39 @@ pub struct PresetInputs<'a> {
     pub tier: Option<&'a str>,
 }
 
+/// A type of applications and of what runs beside them (mao-2025, section IV).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ApplicationType {
+    /// Programs that work on files, beside far memory.
+    A,
+    /// Programs in far memory, beside storage.
+    B,
+    /// Programs in near memory, beside far memory.
+    C,
+    /// Programs in far memory, beside near memory.
+    D,
+}
+
+impl ApplicationType {
+    /// The tier that the memory of the program comes from; none where files are what it works on.
+    pub const fn on(self) -> Option<&'static str> {
+        match self {
+            Self::A => None,
+            Self::B | Self::D => Some("far"),
+            Self::C => Some("near"),
+        }
+    }
+
+    /// What runs beside it, in words of a selection.
+    pub const fn beside(self) -> &'static [&'static str] {
+        match self {
+            Self::A | Self::C => &["far ld", "far st", "far ntst"],
+            Self::B => &["ssd"],
+            Self::D => &["near ld", "near st", "near ntst"],
+        }
+    }
+}
+
 impl Application {
     /// Names of the built-in ones.
     pub const PRESETS: [&'static str; 7] = [

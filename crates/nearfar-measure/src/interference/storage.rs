@@ -38,6 +38,8 @@ pub struct StorageOptions {
     pub direct: bool,
     /// Whether what a file or device holds may be overwritten.
     pub overwrite: bool,
+    /// How long a test of it takes; as long as other tests if it is none. 20 s in mao-2025.
+    pub time: Option<Duration>,
 }
 
 /// Why storage cannot be used.
@@ -186,6 +188,7 @@ impl Storage {
         pattern: StoragePattern,
         load: &FioLoad,
     ) -> Result<Process, StorageError> {
+        self.flush().map_err(StorageError::Run)?;
         let mut command = Command::new(&self.fio);
         command.args(arguments(&self.options, self.is_ours, pattern, load));
         let place = Place {
@@ -193,6 +196,14 @@ impl Storage {
             nodes: None,
         };
         Process::start(command, place).map_err(StorageError::Run)
+    }
+
+    /// Writes what the page cache still holds of a load before, which could not be cleared otherwise.
+    fn flush(&self) -> io::Result<()> {
+        match self.options.direct {
+            true => Ok(()),
+            false => File::open(&self.options.path)?.sync_all(),
+        }
     }
 
     /// The load, if it is running as it should.
@@ -279,6 +290,8 @@ fn arguments(
         "--time_based".to_owned(),
         format!("--ramp_time={}ms", load.settle.as_millis()),
         format!("--runtime={}ms", load.time.as_millis().max(1)),
+        // The page cache holds nothing of the file when a test begins.
+        "--invalidate=1".to_owned(),
         "--allow_file_create=0".to_owned(),
         "--output-format=json".to_owned(),
         "--eta=never".to_owned(),
@@ -361,6 +374,7 @@ mod tests {
             depth: 16,
             direct: false,
             overwrite: false,
+            time: None,
         }
     }
 
@@ -451,6 +465,7 @@ mod tests {
             "--numjobs=2",
             "--ramp_time=300ms",
             "--runtime=20000ms",
+            "--invalidate=1",
             "--size=3145728",
         ] {
             assert!(

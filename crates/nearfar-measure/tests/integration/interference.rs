@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use nearfar_measure::Kind;
 use nearfar_measure::interference::{
-    Application, ApplicationMetric, InterferenceError, InterferenceObserver, Matrix, Modelled,
-    Native, NativeOptions, Point, PointOutcome, Selection, StorageOptions, Table,
+    Application, ApplicationMetric, ApplicationType, InterferenceError, InterferenceObserver,
+    Matrix, Modelled, Native, NativeOptions, Point, PointOutcome, Selection, StorageOptions, Table,
 };
 use nearfar_measure::results::{Header, Metric};
 use nearfar_topology::{Profile, Topology};
@@ -192,6 +192,7 @@ fn what_storage_may_not_do_is_refused_before_anything_runs() {
         depth: 16,
         direct: false,
         overwrite: false,
+        time: None,
     };
     let refused = |storage: StorageOptions| {
         let given = NativeOptions {
@@ -262,4 +263,71 @@ fn the_model_runs_the_matrix_and_goes_on_where_it_was() {
     // Mao-2025, table III, system A: -92.9 %.
     let found = table.cells.iter().find(|cell| cell.beside == "far ntst");
     assert_eq!(found.unwrap().effect().unwrap().name(), "deep");
+}
+
+#[test]
+fn storage_is_under_test_in_the_model_and_loses_what_its_copies_do() {
+    let profile = Profile::builtin("cxl-agilex").unwrap();
+    let modelled = Modelled::new(&profile).unwrap();
+    let selected = Selection {
+        background_threads: vec![16],
+        ..selection(&["ssd"], &["far ntst", "near ld"])
+    };
+    let matrix = Matrix::new(&selected, modelled.ground()).unwrap();
+    assert!(matrix.missing.is_empty(), "{:?}", matrix.missing);
+    let mut collector = Collector::default();
+    let never = AtomicBool::new(false);
+    modelled.execute(&matrix, &never, &mut collector).unwrap();
+    let table = Table::of(&collector.metrics);
+    let change = |tested: &str, beside: &str| {
+        let mut cells = table.cells.iter();
+        let cell = cells.find(|cell| cell.tested == tested && cell.beside == beside);
+        cell.unwrap().largest().unwrap().1.change_percent
+    };
+    // Mao-2025, figure 3a: writes in order lose more than random ones, which ask for less.
+    let (write, random) = (
+        change("ssd write", "far ntst"),
+        change("ssd randwrite", "far ntst"),
+    );
+    assert!(write < -40.0 && write < random, "{write} {random}");
+    assert!(change("ssd read", "far ntst") < -10.0);
+    let alone = |pattern: &str| {
+        let is_it = |metric: &&Metric| {
+            let has = |name: &str, value: &str| {
+                metric.dimensions.get(name).and_then(|one| one.as_str()) == Some(value)
+            };
+            has("tested", pattern) && !metric.dimensions.contains_key("beside")
+        };
+        let metric = collector.metrics.iter().find(is_it).unwrap();
+        metric.value.get().unwrap() * 1e-9
+    };
+    // What the drive takes, as far as one thread copies it.
+    assert!((alone("ssd randwrite") - 1.0).abs() < 0.1);
+    assert!(alone("ssd write") > alone("ssd randwrite"));
+}
+
+#[test]
+fn each_type_of_the_paper_selects_its_backgrounds() {
+    let modelled = Modelled::new(&Profile::builtin("cxl-asic").unwrap()).unwrap();
+    let of = |kind: ApplicationType| {
+        let selected = Selection {
+            is_application: true,
+            ..selection(&[], kind.beside())
+        };
+        let matrix = Matrix::new(&selected, modelled.ground()).unwrap();
+        let mut besides = Vec::new();
+        for point in &matrix.points {
+            if let Some((traffic, _)) = &point.background {
+                besides.push(traffic.to_string());
+            }
+        }
+        (kind.on(), besides)
+    };
+    let far = words(&["far ld", "far st", "far ntst"]);
+    let near = words(&["near ld", "near st", "near ntst"]);
+    let storage = words(&["ssd read", "ssd randread", "ssd write", "ssd randwrite"]);
+    assert_eq!(of(ApplicationType::A), (None, far.clone()));
+    assert_eq!(of(ApplicationType::B), (Some("far"), storage));
+    assert_eq!(of(ApplicationType::C), (Some("near"), far));
+    assert_eq!(of(ApplicationType::D), (Some("far"), near));
 }

@@ -3,8 +3,9 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 use nearfar_measure::access::CpuList;
+use nearfar_measure::interference::ApplicationType;
 
 use super::FigureArgs;
 use crate::human::ByteSize;
@@ -21,7 +22,7 @@ Examples:
   nearfar measure interference --under-test 'near ld' --beside 'far ntst,copy' --threads 8
   nearfar measure interference --storage /mnt/ssd/load --beside ssd
   nearfar measure interference --application 'sort big.txt' --on far
-  nearfar measure interference --application-preset pagerank --beside 'far ntst'
+  nearfar measure interference --application-preset pagerank --application-type c
   nearfar measure interference --profile cxl-asic --virtual --report matrix.html")]
 pub struct InterferenceArgs {
     /// What is under test, by words of its name such as `near ld`, `far` or `ssd` [default: all].
@@ -59,7 +60,7 @@ pub struct InterferenceArgs {
         id = "virtual",
         long,
         requires = "profile",
-        conflicts_with_all = ["storage", "application", "application_preset"]
+        conflicts_with_all = ["storage", "application", "application_preset", "application_type"]
     )]
     pub virtual_time: bool,
     #[command(flatten)]
@@ -102,6 +103,9 @@ pub struct StorageArgs {
         requires = "storage"
     )]
     pub storage_size: ByteSize,
+    /// Seconds of a test of storage, of which the paper takes 20 [default: those of --time].
+    #[arg(long, value_name = "SECONDS", requires = "storage", value_parser = super::seconds)]
+    pub storage_time: Option<Duration>,
     /// Let writes destroy what the file or device holds.
     #[arg(long, requires = "storage")]
     pub storage_overwrite: bool,
@@ -145,4 +149,43 @@ pub struct ApplicationArgs {
     /// The tier that its memory comes from [default: the kernel's choice].
     #[arg(long, value_name = "TIER")]
     pub on: Option<String>,
+    /// The paper's type of it, instead of --on and --beside.
+    #[arg(long, value_enum, value_name = "TYPE", conflicts_with_all = ["on", "beside"])]
+    pub application_type: Option<TypeName>,
+}
+
+/// A type of applications, and what runs beside them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum TypeName {
+    /// One that works on files, beside far memory.
+    A,
+    /// One in far memory, beside storage.
+    B,
+    /// One in near memory, beside far memory.
+    C,
+    /// One in far memory, beside near memory.
+    D,
+}
+
+impl ApplicationArgs {
+    /// Whether a program is under test.
+    pub fn is_named(&self) -> bool {
+        self.application.is_some() || self.application_preset.is_some()
+    }
+
+    /// What is meant by the type, if one is named.
+    pub fn kind(&self) -> Option<ApplicationType> {
+        self.application_type.map(|name| match name {
+            TypeName::A => ApplicationType::A,
+            TypeName::B => ApplicationType::B,
+            TypeName::C => ApplicationType::C,
+            TypeName::D => ApplicationType::D,
+        })
+    }
+
+    /// The tier that its memory comes from, if one is named or follows from its type.
+    pub fn tier(&self) -> Option<&str> {
+        let of_kind = self.kind().and_then(ApplicationType::on);
+        self.on.as_deref().or(of_kind)
+    }
 }

@@ -405,6 +405,25 @@ fn a_graph_is_ranked_where_it_is_placed_and_beside_memory() {
 }
 
 #[test]
+fn a_type_of_the_paper_stands_for_tier_and_backgrounds() {
+    if !has_two_processors() {
+        return;
+    }
+    let of = |more: &[&str]| run(arguments(more));
+    let command = "--application=true";
+    of(&["--application-type=a"]).failed(2, &["give --application"]);
+    of(&[command, "--application-type=e"]).failed(2, &["--application-type"]);
+    let both = [command, "--application-type=c", "--on=near"];
+    of(&both).failed(2, &["--on"]);
+    // Of type B, whose memory is far: this machine has none, or no storage was named.
+    let b = of(&[command, "--application-type=b", "--dry-run"]);
+    assert!(
+        b.code == 3 || b.stdout.contains("ssd") || b.stdout.contains("unavailable"),
+        "{b:?}"
+    );
+}
+
+#[test]
 fn causes_are_told_or_why_they_are_not() {
     let virtual_run = [
         "measure",

@@ -3,9 +3,8 @@
 use nearfar_model::simulation::{Access, Explained, Group, MachineError, TierName, explain_beside};
 use nearfar_topology::Known;
 
-use super::curves::write;
 use super::system::System;
-use crate::interference::SPAN;
+use crate::interference::{SPAN, written_storage};
 
 /// What the drive takes, in GB/s: unknown, and the middle of what figure 3a assumes for writes in order.
 const DRIVE_GB_PER_S: f64 = 4.0;
@@ -60,7 +59,7 @@ pub struct Causes {
 pub fn reproduce_causes() -> Result<Causes, MachineError> {
     let system = System::B;
     let machine = system.machine()?;
-    let [copy, dma] = write(DRIVE_GB_PER_S);
+    let [copy, dma] = written_storage(DRIVE_GB_PER_S);
     let stores = Group::new(TierName::Far, Access::NonTemporalStore, STORE_THREADS);
     let alone = explain_beside(&machine, &[copy, dma], SPAN)?;
     let beside = explain_beside(&machine, &[copy, dma, stores], SPAN)?;

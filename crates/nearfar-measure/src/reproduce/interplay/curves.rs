@@ -11,10 +11,7 @@ use super::declines;
 use super::ranked::Ranked;
 use super::system::System;
 use crate::graph::KroneckerError;
-use crate::interference::bandwidths;
-
-/// Bytes of a line.
-const LINE_BYTES: f64 = 64.0;
+use crate::interference::{bandwidths, written_storage};
 
 /// What drives for four lanes of PCIe 4 take when they are written in order, in GB/s: the paper does not tell.
 const SEQUENTIAL_GB_PER_S: [f64; 3] = [3.0, 4.0, 7.0];
@@ -56,8 +53,10 @@ pub enum CurvesFigure {
     Fig3a,
     /// mao-2025, figure 3b: random writes to NVMe beside copies by `MOVDIR64B` in each direction.
     Fig3b,
-    /// mao-2025, figure 4: applications of all four types beside memory and storage.
+    /// mao-2025, figure 4: applications of all four types beside memory and storage, on system B.
     Fig4,
+    /// The same on system A.
+    Fig4SystemA,
     /// mao-2025, figure 5: `RocksDB` beside loads of CXL memory.
     Fig5,
     /// mao-2025, figure 6: `PageRank` in local memory beside non-temporal stores to CXL memory.
@@ -71,6 +70,7 @@ impl CurvesFigure {
             Self::Fig3a => "mao-fig3a",
             Self::Fig3b => "mao-fig3b",
             Self::Fig4 => "mao-fig4",
+            Self::Fig4SystemA => "mao-fig4-system-a",
             Self::Fig5 => "mao-fig5",
             Self::Fig6 => "mao-fig6",
         }
@@ -168,7 +168,7 @@ pub fn reproduce_curves(
     let system = match figure {
         CurvesFigure::Fig3a | CurvesFigure::Fig3b | CurvesFigure::Fig4 => System::B,
         // Where the gain of figure 5 was seen; figure 6 does not tell.
-        CurvesFigure::Fig5 | CurvesFigure::Fig6 => System::A,
+        CurvesFigure::Fig5 | CurvesFigure::Fig6 | CurvesFigure::Fig4SystemA => System::A,
     };
     let machine = system.machine()?;
     let runs = runs(figure);
@@ -177,7 +177,7 @@ pub fn reproduce_curves(
         curves.push(run.curve(&machine)?);
         progress(index + 1, runs.len());
     }
-    if figure == CurvesFigure::Fig4 {
+    if matches!(figure, CurvesFigure::Fig4 | CurvesFigure::Fig4SystemA) {
         curves = declines::curves(system, &mut progress)?;
     }
     if figure == CurvesFigure::Fig6 {
@@ -191,7 +191,7 @@ pub fn reproduce_curves(
     let shapes = match figure {
         CurvesFigure::Fig3a => fig3a_shapes(&curves),
         CurvesFigure::Fig3b => fig3b_shapes(&curves),
-        CurvesFigure::Fig4 => declines::shapes(&curves),
+        CurvesFigure::Fig4 | CurvesFigure::Fig4SystemA => declines::shapes(&curves),
         CurvesFigure::Fig5 => fig5_shapes(&curves),
         CurvesFigure::Fig6 => fig6_shapes(&curves),
     };
@@ -204,15 +204,27 @@ pub fn reproduce_curves(
 }
 
 /// A curve to be run.
-struct Run {
-    tested: &'static str,
-    drive_gb_per_s: Option<f64>,
+pub(super) struct Run {
+    pub(super) tested: &'static str,
+    pub(super) drive_gb_per_s: Option<f64>,
     /// The slowest of these is what is under test.
-    groups: Vec<Group>,
-    background: &'static str,
-    beside: Group,
-    threads: &'static [usize],
-    published_percent: Option<f64>,
+    pub(super) groups: Vec<Group>,
+    pub(super) background: &'static str,
+    /// Threads of the background, and its groups, of which the first tells what it has.
+    pub(super) besides: Vec<(usize, Vec<Group>)>,
+    pub(super) published_percent: Option<f64>,
+}
+
+/// A group by more and more threads.
+pub(super) fn by_threads(beside: Group, threads: &[usize]) -> Vec<(usize, Vec<Group>)> {
+    let of = |threads: &usize| {
+        let group = Group {
+            threads: *threads,
+            ..beside
+        };
+        (*threads, vec![group])
+    };
+    threads.iter().map(of).collect()
 }
 
 impl Run {
@@ -225,30 +237,22 @@ impl Run {
         Self {
             tested,
             drive_gb_per_s: Some(drive_gb_per_s),
-            groups: write(drive_gb_per_s).into(),
+            groups: written_storage(drive_gb_per_s).into(),
             background,
-            beside,
-            threads: &THREADS,
+            besides: by_threads(beside, &THREADS),
             published_percent: None,
         }
     }
 
-    fn curve(&self, machine: &Machine) -> Result<BackgroundCurve, MachineError> {
-        let slowest = |found: &[f64]| {
-            let of_tested = found[..self.groups.len()].iter();
-            of_tested.copied().fold(f64::INFINITY, f64::min)
-        };
+    pub(super) fn curve(&self, machine: &Machine) -> Result<BackgroundCurve, MachineError> {
+        let own = self.groups.len();
+        let slowest = |found: &[f64]| found[..own].iter().copied().fold(f64::INFINITY, f64::min);
         let alone_gb_per_s = slowest(&bandwidths(machine, &self.groups)?);
-        let of = |threads: &usize| {
-            let mut groups = self.groups.clone();
-            groups.push(Group {
-                threads: *threads,
-                ..self.beside
-            });
-            let found = bandwidths(machine, &groups)?;
+        let of = |(threads, beside): &(usize, Vec<Group>)| {
+            let found = bandwidths(machine, &[&self.groups[..], beside].concat())?;
             Ok(BackgroundPoint {
                 threads: *threads,
-                background_gb_per_s: found[self.groups.len()],
+                background_gb_per_s: found[own],
                 change_percent: (slowest(&found) / alone_gb_per_s - 1.0) * 100.0,
             })
         };
@@ -258,17 +262,9 @@ impl Run {
             background: self.background,
             published_percent: self.published_percent,
             alone_gb_per_s,
-            points: self.threads.iter().map(of).collect::<Result<_, _>>()?,
+            points: self.besides.iter().map(of).collect::<Result<_, _>>()?,
         })
     }
-}
-
-/// A thread that copies to the page cache, and DMA that reads there, none faster than the drive.
-pub(super) fn write(drive_gb_per_s: f64) -> [Group; 2] {
-    let pause_ns = LINE_BYTES / drive_gb_per_s;
-    let copy = Group::copy(TierName::Near, TierName::Near, Access::Store, 1);
-    let dma = Group::new(TierName::Near, Access::Load, 1);
-    [copy, dma].map(|group| group.pausing(pause_ns))
 }
 
 const SEQUENTIAL: &str = "SSD write";
@@ -309,12 +305,11 @@ fn runs(figure: CurvesFigure) -> Vec<Run> {
             drive_gb_per_s: None,
             groups: vec![Group::chase(TierName::Near)],
             background: "CXL ld",
-            beside: Group::new(TierName::Far, Access::Load, 1),
-            threads: &LOAD_THREADS,
+            besides: by_threads(Group::new(TierName::Far, Access::Load, 1), &LOAD_THREADS),
             published_percent: Some(DATABASE_PERCENT),
         }],
         // Of several applications, and not of groups of threads.
-        CurvesFigure::Fig4 | CurvesFigure::Fig6 => Vec::new(),
+        CurvesFigure::Fig4 | CurvesFigure::Fig4SystemA | CurvesFigure::Fig6 => Vec::new(),
     }
 }
 
@@ -413,26 +408,21 @@ mod tests {
             drive_gb_per_s: None,
             groups: groups.to_vec(),
             background: "",
-            beside,
-            threads: &[],
+            besides: by_threads(beside, &[threads]),
             published_percent: None,
         };
-        let alone = run.curve(&machine).unwrap().alone_gb_per_s;
-        let mut all = groups.to_vec();
-        all.push(Group { threads, ..beside });
-        let found = bandwidths(&machine, &all).unwrap();
-        (found[0].min(found[1]) / alone - 1.0) * 100.0
+        run.curve(&machine).unwrap().change_percent()
     }
 
     #[test]
     fn stores_take_more_from_fast_writes_than_from_slow_ones_and_copies_to_near_nothing() {
         let stores = Group::new(TierName::Far, Access::NonTemporalStore, 1);
         let to_near = Group::copy(TierName::Far, TierName::Near, Access::NonTemporalStore, 1);
-        let sequential = change(&write(4.0), stores, 28);
-        let random = change(&write(1.6), stores, 28);
+        let sequential = change(&written_storage(4.0), stores, 28);
+        let random = change(&written_storage(1.6), stores, 28);
         assert!((-90.0..-70.0).contains(&sequential), "{sequential}");
         assert!((-75.0..-45.0).contains(&random), "{random}");
-        let copied = change(&write(1.6), to_near, 16);
+        let copied = change(&written_storage(1.6), to_near, 16);
         assert!(copied.abs() < 5.0, "{copied}");
     }
 

@@ -4,21 +4,19 @@
 //! CXL memory, and D CXL memory beside local memory. Inference streams its weights, and look-ups are dependent reads, as
 //! a database's in memory.
 
-use nearfar_model::simulation::{Access, Group, Machine, MachineError, TierName};
+use nearfar_model::simulation::{Access, Group, TierName};
 
 use super::curves::{
-    BackgroundCurve, BackgroundPoint, CurvesError, GRAPH, GRAPH_TIMES, PublishedShape, write,
+    BackgroundCurve, CurvesError, GRAPH, GRAPH_TIMES, PublishedShape, Run, by_threads,
 };
 use super::system::System;
-use crate::interference::bandwidths;
+use crate::interference::written_storage;
 
-/// The drive that is written to, in GB/s: the middle of what figure 3a is given for.
-const DRIVE_GB_PER_S: f64 = 4.0;
 /// Threads that stream weights.
 const STREAMS: usize = 16;
-/// Threads of the background, on 32 cores: beside many threads, and beside one or two.
-const BESIDE_MANY: [usize; 3] = [4, 8, 16];
-const BESIDE_FEW: [usize; 5] = [4, 8, 16, 24, 28];
+/// Threads of the background beside many threads, and beside one or two: as many as 32 and 48 cores have.
+const BESIDE_MANY: [usize; 5] = [4, 8, 16, 24, 32];
+const BESIDE_FEW: [usize; 7] = [4, 8, 16, 24, 28, 32, 44];
 /// Published largest declines of type A beside each operation, and of B, and of C.
 const FILES: [(&str, f64); 3] = [("CXL ld", -20.0), ("CXL st", -44.0), ("CXL ntst", -90.0)];
 const STORAGE_PERCENT: f64 = -12.0;
@@ -31,43 +29,29 @@ const OF_NEAR: [&str; 2] = ["inference-C", "look-ups-C"];
 const OF_FAR: [&str; 2] = ["inference-D", "look-ups-D"];
 const RANKED: &str = "PageRank-C";
 
-/// In the order of backgrounds.
-const OPERATIONS: [Access; 3] = [Access::Load, Access::Store, Access::NonTemporalStore];
+/// What the paper's system has for figure 4.
+impl System {
+    /// What its drive takes, in GB/s: a SAS link, and the middle of what figure 3a is given for.
+    const fn drive_gb_per_s(self) -> f64 {
+        match self {
+            Self::A => 1.2,
+            Self::B => 4.0,
+        }
+    }
 
-/// An application beside one background.
-struct Run {
-    tested: &'static str,
-    groups: Vec<Group>,
-    background: &'static str,
-    /// Threads of the background, and its groups.
-    besides: Vec<(usize, Vec<Group>)>,
-    published_percent: Option<f64>,
-}
-
-impl Run {
-    fn curve(&self, machine: &Machine) -> Result<BackgroundCurve, MachineError> {
-        let own = self.groups.len();
-        let slowest = |found: &[f64]| found[..own].iter().copied().fold(f64::INFINITY, f64::min);
-        let alone_gb_per_s = slowest(&bandwidths(machine, &self.groups)?);
-        let of = |(threads, beside): &(usize, Vec<Group>)| {
-            let groups = [&self.groups[..], beside].concat();
-            let found = bandwidths(machine, &groups)?;
-            Ok(BackgroundPoint {
-                threads: *threads,
-                background_gb_per_s: found[own],
-                change_percent: (slowest(&found) / alone_gb_per_s - 1.0) * 100.0,
-            })
+    /// Threads of the background, of these, that fit beside so many.
+    fn besides(self, numbers: &[usize], tested: usize) -> Vec<usize> {
+        let cores = match self {
+            Self::A => 48,
+            Self::B => 32,
         };
-        Ok(BackgroundCurve {
-            tested: self.tested,
-            drive_gb_per_s: (self.tested == FILE_WRITES).then_some(DRIVE_GB_PER_S),
-            background: self.background,
-            published_percent: self.published_percent,
-            alone_gb_per_s,
-            points: self.besides.iter().map(of).collect::<Result<_, _>>()?,
-        })
+        let fits = |number: &usize| number + tested <= cores;
+        numbers.iter().copied().filter(fits).collect()
     }
 }
+
+/// In the order of backgrounds.
+const OPERATIONS: [Access; 3] = [Access::Load, Access::Store, Access::NonTemporalStore];
 
 /// Inference and look-ups in a tier.
 fn in_memory(tier: TierName) -> [Vec<Group>; 2] {
@@ -76,26 +60,24 @@ fn in_memory(tier: TierName) -> [Vec<Group>; 2] {
 }
 
 /// The three operations on a tier beside these, by more and more threads.
-fn traffic(tier: TierName, tested: &[Group]) -> [Vec<(usize, Vec<Group>)>; 3] {
-    let is_many = tested.iter().any(|group| group.threads == STREAMS);
-    let numbers = if is_many {
-        &BESIDE_MANY[..]
-    } else {
-        &BESIDE_FEW
+fn traffic(system: System, tier: TierName, tested: &[Group]) -> [Vec<(usize, Vec<Group>)>; 3] {
+    let own = tested.iter().map(|group| group.threads).sum();
+    let numbers = match own {
+        STREAMS.. => system.besides(&BESIDE_MANY, own),
+        _ => system.besides(&BESIDE_FEW, own),
     };
-    OPERATIONS.map(|access| {
-        let of = |threads: &usize| (*threads, vec![Group::new(tier, access, *threads)]);
-        numbers.iter().map(of).collect()
-    })
+    OPERATIONS.map(|access| by_threads(Group::new(tier, access, 1), &numbers))
 }
 
 fn runs(system: System) -> Vec<Run> {
     let mut runs = Vec::new();
-    let writes = write(DRIVE_GB_PER_S);
-    let besides = traffic(TierName::Far, &writes);
+    let drive_gb_per_s = Some(system.drive_gb_per_s());
+    let writes = written_storage(system.drive_gb_per_s());
+    let besides = traffic(system, TierName::Far, &writes);
     for ((background, percent), besides) in FILES.into_iter().zip(besides) {
         runs.push(Run {
             tested: FILE_WRITES,
+            drive_gb_per_s,
             groups: writes.into(),
             background,
             besides,
@@ -110,10 +92,11 @@ fn runs(system: System) -> Vec<Run> {
     ];
     for (names, tier, backgrounds, beside) in types {
         for (tested, groups) in names.into_iter().zip(in_memory(tier)) {
-            let besides = traffic(beside, &groups);
+            let besides = traffic(system, beside, &groups);
             for (background, besides) in backgrounds.into_iter().zip(besides) {
                 runs.push(Run {
                     tested,
+                    drive_gb_per_s: None,
                     groups: groups.clone(),
                     background,
                     besides,
@@ -126,6 +109,7 @@ fn runs(system: System) -> Vec<Run> {
     for (tested, groups) in OF_STORAGE.into_iter().zip(in_memory(TierName::Far)) {
         runs.push(Run {
             tested,
+            drive_gb_per_s: None,
             groups,
             background: "SSD",
             besides: vec![(1, system.storage().into())],
@@ -151,7 +135,7 @@ pub(super) fn curves(
     curves.push(BackgroundCurve {
         tested: RANKED,
         published_percent: Some(NEAR_PERCENT),
-        ..GRAPH.curve(&machine, &BESIDE_MANY)?
+        ..GRAPH.curve(&machine, &system.besides(&BESIDE_MANY, GRAPH.threads))?
     });
     progress(all, all);
     Ok(curves)
@@ -207,6 +191,7 @@ pub(super) fn shapes(curves: &[BackgroundCurve]) -> Vec<PublishedShape> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::curves::BackgroundPoint;
     use super::*;
 
     fn curve(tested: &'static str, background: &'static str, loss: f64) -> BackgroundCurve {

@@ -23,6 +23,7 @@ use serde_json::json;
 use super::interference_table as table;
 use super::keep::{Destination, Results};
 use crate::args::{ApplicationArgs, InterferenceArgs, StorageArgs};
+use crate::exit::{Exit, Failed};
 use crate::human::Elapsed;
 use crate::interrupt::Interrupts;
 use crate::machine::front;
@@ -91,6 +92,10 @@ impl On {
             };
             return Ok(Self::Model(Box::new(modelled)));
         }
+        if args.application.kind().is_some() && !args.application.is_named() {
+            let message = "--application-type is of an application: give --application or --application-preset";
+            return Err(Failed::new(Exit::Usage, message).into());
+        }
         let options = NativeOptions {
             time: args.time,
             settle: args.settle,
@@ -102,7 +107,7 @@ impl On {
                 .map_or_else(Vec::new, |list| list.0.clone()),
             storage: storage(&args.storage),
             application: application(&args.application, args.storage.storage.as_deref())?,
-            application_tier: args.application.on.clone(),
+            application_tier: args.application.tier().map(str::to_owned),
             causes: args.causes,
         };
         let native = Native::new(options, Topology::this_machine()?, Path::new("/sys"))?;
@@ -132,6 +137,7 @@ fn storage(args: &StorageArgs) -> Option<StorageOptions> {
         depth: args.storage_depth,
         direct: !args.storage_buffered,
         overwrite: args.storage_overwrite,
+        time: args.storage_time,
     })
 }
 
@@ -144,7 +150,7 @@ fn application(
         let inputs = PresetInputs {
             storage,
             program: Some(&program),
-            tier: args.on.as_deref(),
+            tier: args.tier(),
         };
         return Ok(Some(Application::preset(name, inputs)?));
     }
@@ -165,10 +171,18 @@ fn application(
 fn selection(args: &InterferenceArgs, on: &On) -> Selection {
     let numbers = |threads: &[NonZeroU32]| threads.iter().map(|one| one.get() as usize).collect();
     let application = &args.application;
-    let is_named = application.application.is_some() || application.application_preset.is_some();
+    let is_named = application.is_named();
+    let beside = match application.kind() {
+        Some(kind) => kind
+            .beside()
+            .iter()
+            .map(|words| (*words).to_owned())
+            .collect(),
+        None => args.beside.clone(),
+    };
     Selection {
         under_test: args.under_test.clone(),
-        beside: args.beside.clone(),
+        beside,
         threads: numbers(&args.threads),
         background_threads: numbers(&args.background_threads),
         is_application: is_named && matches!(on, On::Machine(_)),
@@ -202,7 +216,7 @@ fn settings(args: &InterferenceArgs, on: &On) -> BTreeMap<String, String> {
                 let pattern = application.metric_pattern.as_deref();
                 put("application", command.clone());
                 put("metric", pattern.unwrap_or("its own").to_owned());
-                let tier = application.on.as_deref();
+                let tier = application.tier();
                 put("on", tier.unwrap_or("the kernel's choice").to_owned());
             }
         }

@@ -144,7 +144,12 @@ pub const FIGURES: &[Entry] = &[
     mao(
         "mao-fig4",
         InterplayFigure::Curves(CurvesFigure::Fig4),
-        "The largest decline of applications of all four types",
+        "The largest decline of applications of all four types, on system B",
+    ),
+    mao(
+        "mao-fig4-system-a",
+        InterplayFigure::Curves(CurvesFigure::Fig4SystemA),
+        "The same on system A",
     ),
     mao(
         "mao-fig5",
