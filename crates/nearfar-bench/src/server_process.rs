@@ -1,10 +1,10 @@
 //! `nearfar serve` in a process of its own.
 
 use std::ffi::OsString;
-use std::io::{BufRead, BufReader};
+use std::io::{self, BufRead, BufReader};
 use std::net::SocketAddr;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread;
 
 /// What the server says when it can be connected to, and when it takes clients.
@@ -18,6 +18,27 @@ const READY: &str = "ready";
 pub struct ServerError {
     /// What it said last.
     pub reason: String,
+}
+
+/// What a server is told by the kernel.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Signal {
+    /// End, after the statements that run.
+    Terminate,
+    /// Do nothing from now on, as one whose network is cut.
+    Stop,
+    /// Go on.
+    Continue,
+}
+
+impl Signal {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Terminate => "TERM",
+            Self::Stop => "STOP",
+            Self::Continue => "CONT",
+        }
+    }
 }
 
 /// A server, which ends when this is dropped.
@@ -101,6 +122,28 @@ impl ServerProcess {
             Ok(None) => Ok(server),
             _ => Err(failed(last)),
         }
+    }
+
+    /// Sends it a signal.
+    ///
+    /// # Errors
+    /// A server that has ended; a machine without a shell.
+    pub fn signal(&self, signal: Signal) -> io::Result<()> {
+        // The shell's own `kill`, because not every system has the program.
+        let command = format!("kill -{} {}", signal.name(), self.process.id());
+        let status = Command::new("sh").args(["-c", &command]).status()?;
+        match status.success() {
+            true => Ok(()),
+            false => Err(io::Error::other("the server has ended")),
+        }
+    }
+
+    /// Waits until it ends.
+    ///
+    /// # Errors
+    /// A process that can't be waited for.
+    pub fn wait(&mut self) -> io::Result<ExitStatus> {
+        self.process.wait()
     }
 
     /// Ends it without a warning, as `kill -9` does.

@@ -10,7 +10,7 @@ use std::thread;
 use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
 
 use super::error::ClusterBenchError;
-use crate::server_process::{ServerError, ServerProcess};
+use crate::server_process::{ServerError, ServerProcess, Signal};
 
 /// A cluster, which ends when this is dropped.
 #[derive(Debug)]
@@ -20,7 +20,18 @@ pub struct LocalCluster {
     threads: usize,
     /// Where nodes keep their tables, if they do.
     data: Option<PathBuf>,
+    /// Where nodes take each other.
+    places: Vec<SocketAddr>,
     nodes: Vec<ServerProcess>,
+}
+
+/// What is different for a node that is started again.
+#[derive(Debug, Clone, Copy, Default)]
+struct Rest<'a> {
+    /// The node that it asks for the list, instead of reading the file.
+    joins: Option<usize>,
+    /// Arguments beside those that all nodes have.
+    arguments: &'a [&'a str],
 }
 
 impl LocalCluster {
@@ -35,18 +46,30 @@ impl LocalCluster {
         threads: usize,
         is_kept: bool,
     ) -> Result<Self, ClusterBenchError> {
-        let file = write_files(folder, count)?;
+        let places = free_places(count)?;
+        let file = write_files(folder, &places)?;
         let mut cluster = Self {
             program: program.to_owned(),
             file,
             threads,
             data: is_kept.then(|| folder.to_owned()),
+            places,
             nodes: Vec::new(),
         };
+        cluster.restart_all()?;
+        Ok(cluster)
+    }
+
+    /// Starts all nodes, which have ended if they were started before.
+    ///
+    /// # Errors
+    /// A node that does not start.
+    pub fn restart_all(&mut self) -> Result<(), ServerError> {
         // None is ready before all are there.
         let started: Vec<Result<ServerProcess, ServerError>> = thread::scope(|scope| {
-            let cluster = &cluster;
-            let nodes = (0..count).map(|index| scope.spawn(move || cluster.node(index)));
+            let cluster = &*self;
+            let start = move |index| cluster.node(index, &Rest::default());
+            let nodes = (0..cluster.places.len()).map(|index| scope.spawn(move || start(index)));
             let nodes: Vec<_> = nodes.collect();
             let joined = nodes.into_iter().map(|node| {
                 node.join()
@@ -54,23 +77,30 @@ impl LocalCluster {
             });
             joined.collect()
         });
-        cluster.nodes = started.into_iter().collect::<Result<_, _>>()?;
-        Ok(cluster)
+        self.nodes = started.into_iter().collect::<Result<_, _>>()?;
+        Ok(())
     }
 
-    fn node(&self, index: usize) -> Result<ServerProcess, ServerError> {
+    fn node(&self, index: usize, rest: &Rest<'_>) -> Result<ServerProcess, ServerError> {
         let mut args: Vec<OsString> = ["serve", "--port", "0", "--http", "127.0.0.1:0"]
             .map(OsString::from)
             .to_vec();
         args.extend(["--allow-files", "--node"].map(OsString::from));
         args.push(name(index).into());
-        args.push("--cluster".into());
-        args.push(self.file.clone().into());
+        match rest.joins {
+            None => args.extend(["--cluster".into(), self.file.clone().into()]),
+            Some(member) => {
+                let folder = self.file.parent().unwrap_or(Path::new("."));
+                args.extend(["--join".into(), self.places[member].to_string().into()]);
+                args.extend(["--certificates".into(), folder.into()]);
+            }
+        }
         args.extend(["--threads".into(), self.threads.to_string().into()]);
         if let Some(data) = &self.data {
             args.extend(["--log-sync", "on", "--data"].map(OsString::from));
             args.push(data.join(format!("data-{index}")).into());
         }
+        args.extend(rest.arguments.iter().map(OsString::from));
         ServerProcess::start_with(&self.program, &args)
     }
 
@@ -89,13 +119,65 @@ impl LocalCluster {
         self.nodes[index].kill();
     }
 
+    /// Sends a node a signal.
+    ///
+    /// # Errors
+    /// A node that has ended.
+    pub fn signal(&self, index: usize, signal: Signal) -> io::Result<()> {
+        self.nodes[index].signal(signal)
+    }
+
+    /// Waits until a node ends; its exit code, if it was not killed.
+    ///
+    /// # Errors
+    /// A process that can't be waited for.
+    pub fn wait(&mut self, index: usize) -> io::Result<Option<i32>> {
+        Ok(self.nodes[index].wait()?.code())
+    }
+
     /// Starts a node again that has ended.
     ///
     /// # Errors
     /// A node that does not start.
     pub fn restart(&mut self, index: usize) -> Result<(), ServerError> {
-        self.nodes[index] = self.node(index)?;
+        self.restart_with(index, &[])
+    }
+
+    /// The same, with more arguments than the other nodes have.
+    ///
+    /// # Errors
+    /// A node that does not start.
+    pub fn restart_with(&mut self, index: usize, arguments: &[&str]) -> Result<(), ServerError> {
+        let rest = Rest {
+            joins: None,
+            arguments,
+        };
+        self.nodes[index] = self.node(index, &rest)?;
         Ok(())
+    }
+
+    /// Starts a node again that has ended, without the file: it asks the node `member`.
+    ///
+    /// # Errors
+    /// A node that does not start.
+    pub fn rejoin(&mut self, index: usize, member: usize) -> Result<(), ServerError> {
+        let rest = Rest {
+            joins: Some(member),
+            arguments: &[],
+        };
+        self.nodes[index] = self.node(index, &rest)?;
+        Ok(())
+    }
+
+    /// What a node's metrics tell of `name`, which has its labels if it has some.
+    ///
+    /// # Errors
+    /// A node that tells no metrics, or not this one.
+    pub fn metric(&self, index: usize, name: &str) -> io::Result<u64> {
+        let page = self.nodes[index]
+            .http
+            .map_or(Ok(String::new()), metrics_page)?;
+        value(&page, name).ok_or_else(|| io::Error::other(format!("there is no metric {name}")))
     }
 
     /// Bytes that all nodes have sent and received so far, each counted once, by who has connected.
@@ -119,7 +201,7 @@ fn name(index: usize) -> String {
 }
 
 /// Writes certificates and the cluster's file to `folder`.
-fn write_files(folder: &Path, count: usize) -> Result<PathBuf, ClusterBenchError> {
+fn write_files(folder: &Path, places: &[SocketAddr]) -> Result<PathBuf, ClusterBenchError> {
     let write = |file: &str, text: &str| {
         let path = folder.join(file);
         fs::write(&path, text).map_err(|source| ClusterBenchError::File {
@@ -140,19 +222,18 @@ fn write_files(folder: &Path, count: usize) -> Result<PathBuf, ClusterBenchError
     let mut text = String::from(
         "name = \"local\"\n\n[tls]\nauthority = \"authority.pem\"\ncertificate = \"node.pem\"\nkey = \"node.key\"\n",
     );
-    for (index, port) in free_ports(count)?.into_iter().enumerate() {
+    for (index, place) in places.iter().enumerate() {
         let name = name(index);
-        text += &format!("\n[[node]]\nname = \"{name}\"\naddress = \"127.0.0.1:{port}\"\n");
+        text += &format!("\n[[node]]\nname = \"{name}\"\naddress = \"{place}\"\n");
     }
     write("cluster.toml", &text)
 }
 
-/// Ports that nobody listens on now.
-fn free_ports(count: usize) -> io::Result<Vec<u16>> {
+/// Addresses that nobody listens on now.
+fn free_places(count: usize) -> io::Result<Vec<SocketAddr>> {
     let listeners = (0..count).map(|_| TcpListener::bind((Ipv4Addr::LOCALHOST, 0)));
     let listeners = listeners.collect::<io::Result<Vec<_>>>()?;
-    let ports = listeners.iter().map(|l| Ok(l.local_addr()?.port()));
-    ports.collect()
+    listeners.iter().map(TcpListener::local_addr).collect()
 }
 
 fn metrics_page(address: SocketAddr) -> io::Result<String> {
@@ -161,6 +242,12 @@ fn metrics_page(address: SocketAddr) -> io::Result<String> {
     let mut page = String::new();
     stream.read_to_string(&mut page)?;
     Ok(page)
+}
+
+/// The value of one line.
+fn value(page: &str, name: &str) -> Option<u64> {
+    let mut values = page.lines().filter_map(|line| line.rsplit_once(' '));
+    values.find(|(found, _)| *found == name)?.1.parse().ok()
 }
 
 /// The sum of a counter over its labels.
@@ -182,5 +269,7 @@ mod tests {
         let page =
             "# TYPE sent counter\nsent_total{node=\"a\"} 2\nsent_total{node=\"b\"} 40\nother 7\n";
         assert_eq!(counted(page, "sent_total"), 42);
+        assert_eq!(value(page, "sent_total{node=\"b\"}"), Some(40));
+        assert_eq!(value(page, "sent_total"), None);
     }
 }
