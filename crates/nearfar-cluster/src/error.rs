@@ -2,6 +2,7 @@
 
 use datafusion::error::DataFusionError;
 use nearfar_sql::error::EngineError;
+use std::net::SocketAddr;
 
 /// An error of the cluster with this message.
 pub fn failed(message: impl Into<String>) -> EngineError {
@@ -13,4 +14,59 @@ pub fn failed(message: impl Into<String>) -> EngineError {
 /// The same among DataFusion's errors.
 pub fn failed_query(message: impl Into<String>) -> DataFusionError {
     failed(message).into()
+}
+
+/// Why a node has not done what it was asked.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum AskError {
+    /// It can't be reached, or says nothing. Whether it has done it is not known.
+    #[error("node `{node}` at {address} does not answer: {reason}")]
+    Silent {
+        /// The node.
+        node: String,
+        /// Where it should be.
+        address: SocketAddr,
+        /// What the connection says.
+        reason: String,
+    },
+    /// It takes no more queries.
+    #[error("node `{node}` is being stopped and takes no more queries")]
+    Stopping {
+        /// The node.
+        node: String,
+    },
+    /// It has said that it can't, or something else than what was asked. It has done nothing.
+    #[error("{message}")]
+    Refused {
+        /// Why.
+        message: String,
+    },
+}
+
+impl AskError {
+    /// The error of a query that needs the node's rows of `table`.
+    pub fn without_rows_of(&self, table: &str) -> DataFusionError {
+        let what = format!("has rows of `{table}` that are on no other");
+        failed_query(match self {
+            Self::Silent { node, address, .. } => {
+                format!("node `{node}` at {address} does not answer, and {what}: start it again")
+            }
+            Self::Stopping { .. } => {
+                format!("{self}, and {what}: repeat the query when it has been started again")
+            }
+            Self::Refused { message } => format!("a node that {what} says: {message}"),
+        })
+    }
+}
+
+impl From<AskError> for EngineError {
+    fn from(error: AskError) -> Self {
+        failed(error.to_string())
+    }
+}
+
+impl From<AskError> for DataFusionError {
+    fn from(error: AskError) -> Self {
+        failed_query(error.to_string())
+    }
 }

@@ -2,12 +2,15 @@
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use std::collections::hash_map::RandomState;
+use std::fmt;
+use std::hash::BuildHasher;
 use std::net::SocketAddr;
 
 use crate::home::TableHome;
 
 /// Changes with every change of what nodes say to each other.
-pub const PROTOCOL: u32 = 1;
+pub const PROTOCOL: u32 = 2;
 
 /// A request.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -20,6 +23,8 @@ pub enum Request {
     Pin {
         /// What the query calls it.
         pin: u64,
+        /// The node that asks, by its place in the list.
+        coordinator: usize,
     },
     /// The query has ended.
     Unpin {
@@ -44,7 +49,12 @@ pub enum Request {
         /// The state that is left, and the one that is reached.
         change: Change,
     },
-    /// Make the rows of a load seen, if there are any for this node.
+    /// Are the rows of a load here, to be committed soon?
+    Hold {
+        /// The load.
+        load: u64,
+    },
+    /// Make the rows of a load seen.
     Commit {
         /// The load.
         load: u64,
@@ -62,9 +72,42 @@ pub enum Request {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Change {
     /// The state that all nodes are in.
-    pub from: u64,
+    pub from: State,
     /// The state behind it.
-    pub to: u64,
+    pub to: State,
+}
+
+impl Change {
+    /// A step that begins in `from`, and that no other coordinator takes.
+    pub fn of(from: State) -> Self {
+        let to = State {
+            version: from.version + 1,
+            step: fresh(),
+        };
+        Self { from, to }
+    }
+}
+
+/// A state of the cluster's tables. Two coordinators that both believe to be alone reach different states from the
+/// same one.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct State {
+    /// The number of steps that have led to it.
+    pub version: u64,
+    /// The last of them, by a number that its coordinator has drawn.
+    pub step: u64,
+}
+
+impl fmt::Display for State {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} (step {:016x})", self.version, self.step)
+    }
+}
+
+/// A random number, for what needs a name that nothing else in the cluster has, whatever its clocks say.
+pub fn fresh() -> u64 {
+    // Its keys are the operating system's random numbers, and others in each call.
+    RandomState::new().hash_one(0)
 }
 
 /// Who a node is.
@@ -81,13 +124,46 @@ pub struct Hello {
     /// The node.
     pub node: String,
     /// The state of its tables.
-    pub version: u64,
+    pub state: State,
     /// Its tables, with their columns and types, and where their rows are.
     pub tables: BTreeMap<String, (String, TableHome)>,
     /// Whether its tables are changing at this moment.
     pub is_changing: bool,
     /// Whether it takes no more queries.
     pub is_draining: bool,
+}
+
+impl Hello {
+    /// Why this node can't work together with the node `name`, which says to be `other`, if it can't.
+    pub fn mismatch(&self, other: &Self, name: &str) -> Option<String> {
+        if other.protocol != self.protocol || other.program != self.program {
+            return Some(format!(
+                "node `{name}` runs version {} (protocol {}), and this one {} (protocol {}): run one version",
+                other.program, other.protocol, self.program, self.protocol
+            ));
+        }
+        if other.cluster != self.cluster || other.nodes != self.nodes {
+            return Some(format!(
+                "node `{name}` has another cluster file: cluster `{}` of {}; give all nodes the same",
+                other.cluster,
+                other.nodes.join(", ")
+            ));
+        }
+        if other.node != name {
+            return Some(format!(
+                "at the address of `{name}` is node `{}`",
+                other.node
+            ));
+        }
+        // Tables are compared where nothing else explains that they differ.
+        if self.is_changing || other.is_changing || self.state != other.state {
+            return None;
+        }
+        let mut tables = self.tables.keys().chain(other.tables.keys());
+        let differs = tables.find(|table| self.tables.get(*table) != other.tables.get(*table));
+        differs
+            .map(|table| format!("node `{name}` has other tables than this one, such as `{table}`"))
+    }
 }
 
 /// The answer.
@@ -105,7 +181,7 @@ pub enum Reply {
     /// To [`Request::Pin`].
     Pinned {
         /// The state that is kept.
-        version: u64,
+        state: State,
         /// The rows of each table in it.
         rows: BTreeMap<String, u64>,
     },
@@ -116,6 +192,8 @@ pub enum Reply {
     },
     /// To everything else.
     Done,
+    /// The node is being stopped, and takes no more queries.
+    Stopping,
     /// It can't be done.
     Refused {
         /// Why.
@@ -139,4 +217,85 @@ pub struct Load {
     pub load: u64,
     /// The table.
     pub table: String,
+    /// The node that sends them, by its place in the list.
+    pub coordinator: usize,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn numbers_are_not_given_twice_and_follow_no_order() {
+        let numbers: Vec<u64> = (0..1000).map(|_| fresh()).collect();
+        assert_eq!(numbers.iter().collect::<BTreeSet<_>>().len(), 1000);
+        let near = numbers
+            .windows(2)
+            .filter(|pair| pair[0].abs_diff(pair[1]) < 1 << 40);
+        assert_eq!(near.count(), 0, "a clock or a counter");
+    }
+
+    fn hello(node: &str) -> Hello {
+        let home = TableHome::Replicated;
+        let tables = [("t".to_owned(), ("a Int32".to_owned(), home))];
+        Hello {
+            protocol: PROTOCOL,
+            program: "1.0".to_owned(),
+            cluster: "c".to_owned(),
+            nodes: vec!["w1".to_owned(), "w2".to_owned()],
+            node: node.to_owned(),
+            state: State::default(),
+            tables: tables.into(),
+            is_changing: false,
+            is_draining: false,
+        }
+    }
+
+    #[test]
+    fn nodes_of_another_version_list_or_schema_do_not_fit() {
+        let own = hello("w1");
+        assert_eq!(own.mismatch(&hello("w2"), "w2"), None);
+        let changed = |change: fn(&mut Hello)| {
+            let mut other = hello("w2");
+            change(&mut other);
+            own.mismatch(&other, "w2").expect("a mismatch")
+        };
+        for (wrong, part) in [
+            (changed(|h| h.protocol += 1), "run one version"),
+            (changed(|h| h.program = "1.1".to_owned()), "version 1.1"),
+            (changed(|h| h.cluster = "d".to_owned()), "cluster `d`"),
+            (changed(|h| h.nodes.reverse()), "w2, w1"),
+            (changed(|h| h.node = "w1".to_owned()), "is node `w1`"),
+            (changed(|h| h.tables.clear()), "such as `t`"),
+            (
+                changed(|h| {
+                    let home = TableHome::Replicated;
+                    h.tables.insert("u".to_owned(), (String::new(), home));
+                }),
+                "such as `u`",
+            ),
+        ] {
+            assert!(wrong.contains(part), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn tables_of_nodes_in_different_states_may_differ() {
+        let (own, mut other) = (hello("w1"), hello("w2"));
+        other.tables.clear();
+        other.state.step = 1;
+        assert_eq!(own.mismatch(&other, "w2"), None);
+    }
+
+    #[test]
+    fn two_steps_from_one_state_lead_to_different_ones() {
+        let from = State {
+            version: 7,
+            step: 1,
+        };
+        let (one, other) = (Change::of(from), Change::of(from));
+        assert_eq!((one.to.version, other.to.version), (8, 8));
+        assert_ne!(one.to, other.to);
+    }
 }

@@ -9,11 +9,12 @@ use datafusion_distributed::grpc::{BoxCloneSyncChannel, create_worker_client};
 use datafusion_distributed::{ChannelResolver, WorkerChannel};
 use hyper_util::rt::TokioIo;
 use nearfar_sql::error::EngineError;
+use parking_lot::Mutex;
 use std::io;
 use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
@@ -23,15 +24,15 @@ use tower::service_fn;
 use url::Url;
 
 use crate::config::NodeEntry;
-use crate::error::{failed, failed_query};
+use crate::error::{AskError, failed, failed_query};
 use crate::messages::{Hello, Reply, Request};
 
 /// A node that does not take a connection for so long is down.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
 /// The same of one that does not answer a question that takes no time.
-const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
+pub const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 /// How often a silent connection is tried, so that a node that is gone is noticed while it owes rows.
-const KEEP_ALIVE: Duration = Duration::from_secs(2);
+pub const KEEP_ALIVE: Duration = Duration::from_secs(2);
 
 /// The name under which requests are sent as Flight's actions.
 pub const ACTION: &str = "nearfar-cluster";
@@ -42,6 +43,20 @@ struct Counters {
     received: AtomicU64,
 }
 
+/// What was last heard of a node.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Heard {
+    /// Nothing: it does not answer.
+    #[default]
+    Nothing,
+    /// It does not fit: it has another version, or other tables.
+    Unfit,
+    /// It is being stopped.
+    Stopping,
+    /// It is there.
+    Up,
+}
+
 /// A node as another one sees it.
 #[derive(Debug, Clone)]
 pub struct Link {
@@ -49,7 +64,7 @@ pub struct Link {
     url: Url,
     channel: Channel,
     counters: Arc<Counters>,
-    is_up: Arc<AtomicBool>,
+    heard: Arc<Mutex<Heard>>,
 }
 
 impl Link {
@@ -83,7 +98,7 @@ impl Link {
             url,
             channel: endpoint.connect_with_connector_lazy(connector),
             counters,
-            is_up: Arc::default(),
+            heard: Arc::default(),
         })
     }
 
@@ -102,16 +117,21 @@ impl Link {
         &self.url
     }
 
-    /// Whether it has answered last time.
-    pub fn is_up(&self) -> bool {
-        self.is_up.load(Ordering::Relaxed)
+    /// What was last heard of it.
+    pub fn heard(&self) -> Heard {
+        *self.heard.lock()
     }
 
-    /// Says whether it is there.
-    pub fn set_up(&self, is_up: bool) {
-        let was_up = self.is_up.swap(is_up, Ordering::Relaxed);
-        if was_up != is_up {
-            tracing::info!(node = self.name(), is_up, "a node has come or gone");
+    /// Whether it is there and fits.
+    pub fn is_up(&self) -> bool {
+        self.heard() == Heard::Up
+    }
+
+    /// Says what was heard of it.
+    pub fn set_heard(&self, heard: Heard) {
+        let before = std::mem::replace(&mut *self.heard.lock(), heard);
+        if before != heard {
+            tracing::info!(node = self.name(), ?before, now = ?heard, "a node has come or gone");
         }
     }
 
@@ -133,24 +153,37 @@ impl Link {
     }
 
     /// The error of a node that can't be asked.
-    pub fn lost(&self, error: &tonic::Status) -> EngineError {
-        failed(format!(
-            "node `{}` at {} does not answer: {}",
-            self.name(),
-            self.address(),
-            error.message()
-        ))
+    pub fn lost(&self, error: &tonic::Status) -> AskError {
+        AskError::Silent {
+            node: self.name().to_owned(),
+            address: self.address(),
+            reason: error.message().to_owned(),
+        }
+    }
+
+    /// What a reply says, if it is not that the node can't.
+    ///
+    /// # Errors
+    /// A node that refuses.
+    pub fn granted(&self, reply: Reply) -> Result<Reply, AskError> {
+        match reply {
+            Reply::Refused { message } => Err(AskError::Refused { message }),
+            Reply::Stopping => Err(AskError::Stopping {
+                node: self.name().to_owned(),
+            }),
+            reply => Ok(reply),
+        }
     }
 
     /// Asks for something that takes no time.
     ///
     /// # Errors
     /// A node that does not answer, or refuses.
-    pub async fn ask(&self, request: &Request) -> Result<Reply, EngineError> {
+    pub async fn ask(&self, request: &Request) -> Result<Reply, AskError> {
         match tokio::time::timeout(ANSWER_TIMEOUT, self.ask_patiently(request)).await {
             Ok(reply) => reply,
             Err(_) => {
-                self.set_up(false);
+                self.set_heard(Heard::Nothing);
                 Err(self.lost(&tonic::Status::deadline_exceeded("it is silent")))
             }
         }
@@ -160,36 +193,46 @@ impl Link {
     ///
     /// # Errors
     /// As [`Self::ask`].
-    pub async fn ask_patiently(&self, request: &Request) -> Result<Reply, EngineError> {
-        let internal = |error: serde_json::Error| failed(error.to_string());
-        let body = Bytes::from(serde_json::to_vec(request).map_err(internal)?);
+    pub async fn ask_patiently(&self, request: &Request) -> Result<Reply, AskError> {
+        let refused = |message: String| AskError::Refused { message };
+        let body = serde_json::to_vec(request).map_err(|error| refused(error.to_string()))?;
         let action = Action {
             r#type: ACTION.to_owned(),
-            body,
+            body: Bytes::from(body),
         };
         let asked = async {
             let mut replies = self.flight().do_action(action).await?.into_inner();
             replies.message().await
         };
         let reply = asked.await.map_err(|error| {
-            self.set_up(false);
+            self.set_heard(Heard::Nothing);
             self.lost(&error)
         })?;
-        let reply = reply.ok_or_else(|| failed(format!("node `{}` says nothing", self.name())))?;
-        match serde_json::from_slice(&reply.body).map_err(internal)? {
-            Reply::Refused { message } => Err(failed(message)),
-            reply => Ok(reply),
-        }
+        let name = self.name();
+        let reply = reply.ok_or_else(|| refused(format!("node `{name}` says nothing")))?;
+        let reply = serde_json::from_slice(&reply.body).map_err(|error| {
+            refused(format!(
+                "node `{name}` answers what this one does not know ({error}): run one version on all nodes"
+            ))
+        })?;
+        self.granted(reply)
     }
 
     /// Who the node is.
     ///
     /// # Errors
     /// As [`Self::ask`].
-    pub async fn hello(&self, own: &Hello) -> Result<Hello, EngineError> {
+    pub async fn hello(&self, own: &Hello) -> Result<Hello, AskError> {
         match self.ask(&Request::Hello(own.clone())).await? {
             Reply::Hello(hello) => Ok(hello),
-            other => Err(failed(format!("node `{}` answers {other:?}", self.name()))),
+            other => Err(self.unexpected(&other)),
+        }
+    }
+
+    /// The error of a node that answers something else than what was asked.
+    pub fn unexpected(&self, reply: &Reply) -> AskError {
+        AskError::Refused {
+            message: format!("node `{}` answers {reply:?}", self.name()),
         }
     }
 }

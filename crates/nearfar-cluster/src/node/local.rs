@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use super::Node;
 use crate::error::{failed, failed_query};
 use crate::home::TableHome;
-use crate::messages::{Change, Reply};
+use crate::messages::{Change, Reply, State};
 
 /// A pin whose query has not been heard of for so long is given up: its coordinator is gone.
 const PIN_AGE_MAX: Duration = Duration::from_secs(3600);
@@ -35,16 +35,16 @@ pub struct Pinned {
     /// The tables' contents.
     pub snapshot: Arc<DatabaseSnapshot>,
     since: Instant,
+    coordinator: usize,
 }
 
 impl Node {
-    /// Keeps the present state for a query.
-    ///
-    /// # Errors
-    /// A node that is being stopped.
-    pub(crate) async fn pin(&self, pin: u64) -> Result<Reply, EngineError> {
-        self.refuse_draining()?;
-        let version = self.version.lock().await;
+    /// Keeps the present state for a query of the node `coordinator`.
+    pub(crate) async fn pin(&self, pin: u64, coordinator: usize) -> Reply {
+        if self.is_draining.load(Ordering::Relaxed) {
+            return Reply::Stopping;
+        }
+        let state = self.state.lock().await;
         let snapshot = self.engine.database().snapshot();
         let tables = self.tables.read();
         let rows = tables.iter().map(|(name, local)| {
@@ -58,11 +58,16 @@ impl Node {
         let since = Instant::now();
         let mut pins = self.pins.lock();
         pins.retain(|_, pinned| pinned.since.elapsed() < PIN_AGE_MAX);
-        pins.insert(pin, Pinned { snapshot, since });
-        Ok(Reply::Pinned {
-            version: *version,
+        let pinned = Pinned {
+            snapshot,
+            since,
+            coordinator,
+        };
+        pins.insert(pin, pinned);
+        Reply::Pinned {
+            state: *state,
             rows,
-        })
+        }
     }
 
     /// Forgets a state.
@@ -83,12 +88,24 @@ impl Node {
         })
     }
 
-    /// Takes no more queries, and waits for those that run, for `grace` at most. Whether all have ended.
+    /// Takes no more queries, and waits for those that run, for `grace` at most, but not for those of nodes that
+    /// are gone. Whether all have ended.
     pub async fn drain(&self, grace: Duration) -> bool {
         self.is_draining.store(true, Ordering::Relaxed);
         let begun = Instant::now();
         loop {
-            let is_idle = self.pins.lock().is_empty() && self.loads.lock().is_empty();
+            let is_over = |coordinator: usize| self.is_gone(coordinator);
+            let pins_are_over = self
+                .pins
+                .lock()
+                .values()
+                .all(|pin| is_over(pin.coordinator));
+            let is_idle = pins_are_over
+                && self
+                    .loads
+                    .lock()
+                    .values()
+                    .all(|load| is_over(load.coordinator));
             if is_idle || begun.elapsed() > grace {
                 return is_idle;
             }
@@ -102,24 +119,31 @@ impl Node {
         let session = self.session();
         for sql in [
             "CREATE TABLE IF NOT EXISTS nearfar_cluster_tables (name TEXT NOT NULL, home TEXT NOT NULL)",
-            "CREATE TABLE IF NOT EXISTS nearfar_cluster_state (version BIGINT NOT NULL)",
+            "CREATE TABLE IF NOT EXISTS nearfar_cluster_state (version BIGINT NOT NULL, step BIGINT NOT NULL)",
         ] {
             session.execute(sql).await?;
         }
-        let versions = texts(&session, "SELECT version::text FROM nearfar_cluster_state").await?;
-        let version = match versions.first() {
-            Some(text) => text[0]
-                .parse()
-                .map_err(|_| failed("the version is no number"))?,
+        let kept = session
+            .context()
+            .table_provider("nearfar_cluster_state")
+            .await?;
+        if kept.schema().index_of("step").is_err() {
+            // Nodes of protocol 1 count steps only.
+            let sql = "ALTER TABLE nearfar_cluster_state ADD COLUMN step BIGINT NOT NULL DEFAULT 0";
+            session.execute(sql).await?;
+        }
+        let sql = "SELECT version::text, step::text FROM nearfar_cluster_state";
+        let state = match texts(&session, sql).await?.first() {
+            Some(row) => state_of(row)?,
             None => {
                 session
-                    .execute("INSERT INTO nearfar_cluster_state VALUES (0)")
+                    .execute("INSERT INTO nearfar_cluster_state VALUES (0, 0)")
                     .await?;
-                0
+                State::default()
             }
         };
-        self.reached.store(version, Ordering::Release);
-        *self.version.lock().await = version;
+        *self.reached.lock() = state;
+        *self.state.lock().await = state;
         self.read_tables(&session).await
     }
 
@@ -150,16 +174,29 @@ impl Node {
     ///
     /// # Errors
     /// Another state: this node has missed a step, or is ahead.
-    pub(crate) fn check_step(&self, version: u64, change: Change) -> Result<(), EngineError> {
-        match version == change.from {
+    pub(crate) fn check_step(&self, state: State, change: Change) -> Result<(), EngineError> {
+        match state == change.from {
             true => Ok(()),
             false => Err(failed(format!(
-                "node `{}` is at state {version} of the cluster, and not at {}",
+                "node `{}` is at state {state} of the cluster, and not at {}: repeat the statement",
                 self.name_of(self.me),
                 change.from
             ))),
         }
     }
+}
+
+/// The state that a row of `nearfar_cluster_state` tells. SQL's integers have signs.
+fn state_of(row: &[String]) -> Result<State, EngineError> {
+    let number = |column: usize| {
+        let text = row.get(column);
+        let number = text.and_then(|text| text.parse::<i64>().ok());
+        number.ok_or_else(|| failed("the table `nearfar_cluster_state` does not tell a state"))
+    };
+    Ok(State {
+        version: number(0)?.cast_unsigned(),
+        step: number(1)?.cast_unsigned(),
+    })
 }
 
 /// The rows of a query as texts.

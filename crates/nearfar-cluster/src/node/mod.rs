@@ -1,24 +1,25 @@
 //! A node: its tables, its links to the others, and what it does for them.
 
 mod link;
+mod load;
 mod local;
 mod write;
 
-pub use link::{ACTION, Link, Links as NodeLinks};
+pub use link::{ACTION, ANSWER_TIMEOUT, Heard, KEEP_ALIVE, Link, Links as NodeLinks};
+pub use load::Sent;
 pub use local::{LocalTable, Pinned};
 
 use datafusion::error::Result;
 use nearfar_sql::engine::{Engine, Session, SessionOptions};
-use nearfar_sql::error::EngineError;
 use parking_lot::{Mutex, RwLock};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use crate::config::ClusterFile;
-use crate::error::{failed, failed_query};
+use crate::error::{AskError, failed_query};
 use crate::home::TableHome;
-use crate::messages::{Hello, PROTOCOL};
+use crate::messages::{Hello, PROTOCOL, State};
 
 /// A node of a cluster, which this process is.
 pub struct Node {
@@ -29,20 +30,18 @@ pub struct Node {
     /// The tables of the cluster, by name.
     pub(crate) tables: RwLock<BTreeMap<String, LocalTable>>,
     /// The state of the tables. Held while it changes and while it is pinned, so that a pin is of one state.
-    pub(crate) version: tokio::sync::Mutex<u64>,
+    pub(crate) state: tokio::sync::Mutex<State>,
     /// The same for those that do not wait: the last state that was reached.
-    pub(crate) reached: AtomicU64,
+    pub(crate) reached: Mutex<State>,
     /// The session whose settings parts of plans run with.
     pub(crate) parts: std::sync::OnceLock<Session>,
     pub(crate) pins: Mutex<HashMap<u64, Pinned>>,
-    pub(crate) loads: Mutex<HashMap<u64, Session>>,
+    pub(crate) loads: Mutex<HashMap<u64, load::Loading>>,
     /// Who may change the cluster, on the first node.
     pub(crate) writer: Mutex<Option<write::Lease>>,
     pub(crate) is_draining: AtomicBool,
     pub(crate) queries: AtomicU64,
     pub(crate) failures: AtomicU64,
-    /// What queries and loads are called next, different on every node.
-    pub(crate) next: AtomicU64,
     pub(crate) worker: std::sync::OnceLock<datafusion_distributed::Worker>,
 }
 
@@ -81,11 +80,6 @@ impl Node {
 
     pub(crate) fn links(&self) -> &[Link] {
         &self.links
-    }
-
-    /// A number that no other query or load of the cluster has.
-    pub(crate) fn fresh(&self) -> u64 {
-        self.next.fetch_add(1, Ordering::Relaxed)
     }
 
     /// Where the rows of a table are, if it is one of the cluster's.
@@ -130,9 +124,9 @@ impl Node {
     /// Who this node is.
     pub(crate) async fn hello(&self) -> Hello {
         // A change that takes its time keeps nobody from being known.
-        let (version, unchanged) = match self.version.try_lock() {
+        let (state, unchanged) = match self.state.try_lock() {
             Ok(unchanged) => (*unchanged, Some(unchanged)),
-            Err(_) => (self.reached.load(Ordering::Acquire), None),
+            Err(_) => (*self.reached.lock(), None),
         };
         let is_changing = unchanged.is_none();
         let tables = self.tables.read();
@@ -153,51 +147,11 @@ impl Node {
                 .map(|node| node.name.clone())
                 .collect(),
             node: self.name_of(self.me).to_owned(),
-            version,
+            state,
             tables: tables.collect(),
             is_changing,
             is_draining: self.is_draining.load(Ordering::Relaxed),
         }
-    }
-
-    /// Why this node and another can't work together, if they can't.
-    pub(crate) fn mismatch(&self, own: &Hello, other: &Hello, expected: usize) -> Option<String> {
-        let name = self.name_of(expected);
-        if other.protocol != own.protocol || other.program != own.program {
-            return Some(format!(
-                "node `{name}` runs version {} (protocol {}), and this one {} (protocol {}): run one version",
-                other.program, other.protocol, own.program, own.protocol
-            ));
-        }
-        if other.cluster != own.cluster || other.nodes != own.nodes {
-            return Some(format!(
-                "node `{name}` has another cluster file: cluster `{}` of {}; give all nodes the same",
-                other.cluster,
-                other.nodes.join(", ")
-            ));
-        }
-        if other.node != name {
-            return Some(format!(
-                "at the address of `{name}` is node `{}`",
-                other.node
-            ));
-        }
-        let differs = own
-            .tables
-            .iter()
-            .find(|(table, home)| other.tables.get(*table) != Some(*home));
-        let is_changing = own.is_changing || other.is_changing;
-        if !is_changing
-            && own.version == other.version
-            && (differs.is_some() || own.tables.len() != other.tables.len())
-        {
-            let table =
-                differs.map_or_else(String::new, |(table, _)| format!(", such as `{table}`"));
-            return Some(format!(
-                "node `{name}` has other tables than this one{table}"
-            ));
-        }
-        None
     }
 
     /// Counters for a page of metrics, as text in Prometheus's form.
@@ -216,7 +170,21 @@ impl Node {
                 .map(|link| (format!("{{node=\"{}\"}}", link.name()), value(link)))
                 .collect()
         };
-        let single = |value: &AtomicU64| vec![(String::new(), value.load(Ordering::Relaxed))];
+        let single = |value: u64| vec![(String::new(), value)];
+        let pins = self.pins.lock().len() as u64;
+        let loads = self.loads.lock().len() as u64;
+        add(
+            "nearfar_cluster_pins",
+            "gauge",
+            "Queries of all nodes for which a state is kept here.",
+            &single(pins),
+        );
+        add(
+            "nearfar_cluster_loads",
+            "gauge",
+            "Loads of all nodes whose rows are here and not seen yet.",
+            &single(loads),
+        );
         add(
             "nearfar_cluster_up",
             "gauge",
@@ -239,13 +207,13 @@ impl Node {
             "nearfar_cluster_queries_total",
             "counter",
             "Queries coordinated here.",
-            &single(&self.queries),
+            &single(self.counted_queries()),
         );
         add(
             "nearfar_cluster_failures_total",
             "counter",
             "Queries coordinated here that a node has failed.",
-            &single(&self.failures),
+            &single(self.failures.load(Ordering::Relaxed)),
         );
         text
     }
@@ -271,7 +239,7 @@ impl Node {
         let own = self.hello().await;
         let mut down = Vec::new();
         for (index, link) in self.links.iter().enumerate() {
-            if index != self.me && link.hello(&own).await.is_err() {
+            if index != self.me && matches!(link.hello(&own).await, Err(AskError::Silent { .. })) {
                 down.push(format!("`{}` at {}", link.name(), link.address()));
             }
         }
@@ -284,13 +252,12 @@ impl Node {
         }
     }
 
-    fn refuse_draining(&self) -> Result<(), EngineError> {
-        match self.is_draining.load(Ordering::Relaxed) {
-            true => Err(failed(format!(
-                "node `{}` is being stopped and takes no more queries",
-                self.name_of(self.me)
-            ))),
-            false => Ok(()),
-        }
+    /// Whether nothing is heard of a node that asks for something here.
+    pub(crate) fn is_gone(&self, coordinator: usize) -> bool {
+        coordinator != self.me
+            && self
+                .links
+                .get(coordinator)
+                .is_none_or(|link| link.heard() == Heard::Nothing)
     }
 }

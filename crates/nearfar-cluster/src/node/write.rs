@@ -1,26 +1,31 @@
 //! Changes: rows that are added, and tables that are made, on several nodes or on none.
 //!
 //! A change is prepared on all nodes, which nobody sees. Then its coordinator asks the first node for the right
-//! to change the cluster, makes sure that all nodes are in one state, and has each of them take the step to the
-//! next. A query reads nodes of one state only: where a node is lost during the step, queries over divided tables
+//! to change the cluster, makes sure that all nodes are in one state and hold what was prepared, and has each of them
+//! take the step to the next. The first node takes it first: a coordinator that was held up for longer than its right
+//! lasts, so that another one has changed the cluster, is refused there before others hear of its step. States are
+//! told apart by a number that each coordinator draws, so that two steps are never taken for one.
+//!
+//! A query reads nodes of one state only: where a node is lost during the step, queries over divided tables
 //! are refused until it has taken it, or its tables were made again. They never read half a change.
 
 use nearfar_sql::engine::Session;
 use nearfar_sql::error::EngineError;
 use nearfar_sql::sql::Statement;
+use nearfar_table::transaction::CommitGate;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use super::Node;
-use crate::error::failed;
+use super::load::Sent;
+use crate::error::{AskError, failed};
 use crate::home::TableHome;
-use crate::messages::{Change, Reply, Request};
+use crate::messages::{Change, Reply, Request, fresh};
 
 /// Who may change the cluster loses the right after so long: all steps take less, or their coordinator is gone.
-const LEASE: Duration = Duration::from_secs(20);
+pub const LEASE: Duration = Duration::from_secs(20);
 /// How long others wait for it.
-const LOCK_PATIENCE: Duration = Duration::from_secs(60);
+pub const LOCK_PATIENCE: Duration = Duration::from_secs(60);
 
 /// The right to change the cluster.
 #[derive(Debug, Clone, Copy)]
@@ -37,7 +42,7 @@ impl Node {
             {
                 let mut writer = self.writer.lock();
                 if writer.is_none_or(|lease| lease.since.elapsed() > LEASE) {
-                    let ticket = self.fresh();
+                    let ticket = fresh();
                     *writer = Some(Lease {
                         ticket,
                         since: Instant::now(),
@@ -59,58 +64,94 @@ impl Node {
         }
     }
 
-    /// Has every node take one step, which `request` is for the given change.
+    /// Has every node take one step, which `request` is for the given change. All of them have to hold the rows that
+    /// were `sent` before, if there are some. A step that has passed `gate` goes on where the statement is given up.
     ///
     /// # Errors
-    /// A node that does not answer or refuses, before the step or in it.
+    /// A node that does not answer or refuses, before the step or in it; a gate that is closed.
     pub(crate) async fn step(
-        &self,
-        request: impl Fn(Change) -> Request,
+        self: &Arc<Self>,
+        sent: Option<Sent>,
+        gate: &CommitGate,
+        request: impl FnOnce(Change) -> Request,
     ) -> Result<(), EngineError> {
         let first = self.link(0);
-        let Reply::Locked { ticket } = first.ask_patiently(&Request::Lock).await? else {
-            return Err(failed(format!("node `{}` gives no lock", first.name())));
+        let ticket = match first.ask_patiently(&Request::Lock).await? {
+            Reply::Locked { ticket } => ticket,
+            other => return Err(first.unexpected(&other).into()),
         };
-        let stepped = self.step_locked(request).await;
-        // Who holds it and is gone loses it after a while.
-        let unlocked = first.ask(&Request::Unlock { ticket }).await;
-        stepped?;
-        unlocked.map(drop)
+        let prepared = self.prepare(sent.as_ref().map(Sent::load), gate).await;
+        let prepared = prepared.map(request);
+        let node = Arc::clone(self);
+        let stepping = tokio::spawn(async move {
+            let taken = match prepared {
+                Ok(request) => node.take_everywhere(&request).await,
+                Err(error) => Err(error),
+            };
+            if let (Ok(()), Some(sent)) = (&taken, sent) {
+                sent.committed();
+            }
+            // Where that fails, it is free again after a while.
+            let _unlocked = node.link(0).ask(&Request::Unlock { ticket }).await;
+            taken
+        });
+        stepping
+            .await
+            .unwrap_or_else(|error| Err(failed(error.to_string())))
     }
 
-    async fn step_locked(&self, request: impl Fn(Change) -> Request) -> Result<(), EngineError> {
+    /// The step that all nodes are ready for.
+    async fn prepare(&self, load: Option<u64>, gate: &CommitGate) -> Result<Change, EngineError> {
         let own = self.hello().await;
         let asked = self.links().iter().map(|link| link.hello(&own));
-        let hellos = futures::future::try_join_all(asked).await?;
-        if let Some(other) = hellos.iter().find(|other| other.version != own.version) {
+        let held = load.into_iter().flat_map(|load| {
+            let links = self.links().iter();
+            links.map(move |link| async move { link.ask(&Request::Hold { load }).await })
+        });
+        let (hellos, _held) = tokio::try_join!(
+            futures::future::try_join_all(asked),
+            futures::future::try_join_all(held)
+        )?;
+        if let Some(other) = hellos.iter().find(|other| other.state != own.state) {
             return Err(failed(format!(
                 "node `{}` is at state {} of the cluster and `{}` at {}: one of them has missed a change; \
                  give it its data directory of then, or make the tables again",
-                other.node, other.version, own.node, own.version
+                other.node, other.state, own.node, own.state
             )));
         }
-        let change = Change {
-            from: own.version,
-            to: own.version + 1,
+        gate.pass()?;
+        Ok(Change::of(own.state))
+    }
+
+    /// Has every node take a step, the first one before the others.
+    async fn take_everywhere(&self, request: &Request) -> Result<(), EngineError> {
+        let doubt = |what: String| {
+            failed(format!(
+                "the change is in doubt: {what}; queries over divided tables are refused until all nodes are in \
+                 one state"
+            ))
         };
-        let request = request(change);
-        let steps = self.links().iter().map(|link| link.ask_patiently(&request));
-        let mut missed = Vec::new();
-        for (link, step) in self
-            .links()
-            .iter()
-            .zip(futures::future::join_all(steps).await)
-        {
-            if let Err(error) = step {
-                missed.push(format!("`{}` ({error})", link.name()));
+        let (first, others) = (self.link(0), self.links().iter().skip(1));
+        match first.ask_patiently(request).await {
+            Ok(_) => {}
+            Err(lost @ AskError::Silent { .. }) => {
+                let name = first.name();
+                return Err(doubt(format!(
+                    "node `{name}` ({lost}) may have taken it, and no other has"
+                )));
             }
+            Err(refused) => return Err(refused.into()),
         }
+        let steps = others.clone().map(|link| link.ask_patiently(request));
+        let steps = futures::future::join_all(steps).await;
+        let missed: Vec<String> = others
+            .zip(steps)
+            .filter_map(|(link, step)| Some(format!("`{}` ({})", link.name(), step.err()?)))
+            .collect();
         match &missed[..] {
             [] => Ok(()),
-            missed if missed.len() == self.nodes() => Err(failed(missed.join(" and "))),
-            missed => Err(failed(format!(
-                "the change is in doubt: node {} did not take it, and others did; queries over divided tables \
-                 are refused until all nodes are in one state",
+            missed => Err(doubt(format!(
+                "node {} did not take it, and others did",
                 missed.join(" and ")
             ))),
         }
@@ -124,8 +165,8 @@ impl Node {
         home: Option<&TableHome>,
         change: Change,
     ) -> Result<Reply, EngineError> {
-        let mut version = self.version.lock().await;
-        self.check_step(*version, change)?;
+        let mut state = self.state.lock().await;
+        self.check_step(*state, change)?;
         let session = self.session();
         let quoted = table.replace('\'', "''");
         if let Some(home) = home {
@@ -150,59 +191,32 @@ impl Node {
                 )));
             }
         }
-        self.set_version(&session, change).await?;
+        self.write_state(&session, change).await?;
         self.read_tables(&session).await?;
-        *version = change.to;
-        self.reached.store(change.to, Ordering::Release);
+        *state = change.to;
+        *self.reached.lock() = change.to;
         Ok(Reply::Done)
     }
 
-    async fn set_version(&self, session: &Session, change: Change) -> Result<(), EngineError> {
-        let sql = format!("UPDATE nearfar_cluster_state SET version = {}", change.to);
+    async fn write_state(&self, session: &Session, change: Change) -> Result<(), EngineError> {
+        let sql = format!(
+            "UPDATE nearfar_cluster_state SET version = {}, step = {}",
+            change.to.version,
+            change.to.step.cast_signed()
+        );
         session.execute(&sql).await.map(drop)
     }
 
     /// Makes the rows of a load seen, here.
     pub(crate) async fn commit(&self, load: u64, change: Change) -> Result<Reply, EngineError> {
-        let mut version = self.version.lock().await;
-        self.check_step(*version, change)?;
-        let loaded = self.loads.lock().remove(&load);
-        let session = match loaded {
-            Some(session) => session,
-            None => {
-                let session = self.session();
-                session.execute("BEGIN").await?;
-                session
-            }
-        };
-        self.set_version(&session, change).await?;
+        let mut state = self.state.lock().await;
+        self.check_step(*state, change)?;
+        let session = self.finish_load(load)?;
+        self.write_state(&session, change).await?;
         session.execute("COMMIT").await?;
-        *version = change.to;
-        self.reached.store(change.to, Ordering::Release);
+        *state = change.to;
+        *self.reached.lock() = change.to;
         Ok(Reply::Done)
-    }
-
-    /// Forgets the rows of a load, here.
-    pub(crate) async fn abort(&self, load: u64) {
-        let loaded = self.loads.lock().remove(&load);
-        if let Some(session) = loaded
-            && let Err(error) = session.execute("ROLLBACK").await
-        {
-            tracing::warn!(%error, "a load can't be rolled back");
-        }
-    }
-
-    /// The session of a load, in whose transaction rows are added that nobody sees.
-    pub(crate) async fn load(&self, load: u64) -> Result<Session, EngineError> {
-        self.refuse_draining()?;
-        let known = self.loads.lock().get(&load).cloned();
-        if let Some(session) = known {
-            return Ok(session);
-        }
-        let session = self.session();
-        session.execute("BEGIN").await?;
-        self.loads.lock().insert(load, session.clone());
-        Ok(session)
     }
 
     /// Runs a definition on all nodes.
@@ -211,11 +225,12 @@ impl Node {
     /// As [`Self::step`].
     pub(crate) async fn define_everywhere(
         self: &Arc<Self>,
+        gate: &CommitGate,
         statement: &Statement,
         table: &str,
         home: Option<TableHome>,
     ) -> Result<(), EngineError> {
-        self.step(|change| Request::Define {
+        self.step(None, gate, |change| Request::Define {
             sql: statement.text().to_owned(),
             table: table.to_owned(),
             home: home.clone(),

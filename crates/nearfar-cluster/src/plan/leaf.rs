@@ -24,7 +24,7 @@ use std::fmt;
 use std::sync::{Arc, OnceLock};
 
 use super::codec::encoded;
-use crate::error::failed_query;
+use crate::error::{AskError, failed_query};
 use crate::messages::{Read, Request};
 use crate::node::Node;
 
@@ -46,8 +46,8 @@ pub struct QueryPin {
     pub pin: u64,
     /// The rows of each table, on all nodes together.
     pub rows: std::collections::BTreeMap<String, u64>,
-    /// The nodes that do not answer.
-    pub missing: Vec<usize>,
+    /// Why there is no state of some nodes.
+    pub missing: Vec<AskError>,
 }
 
 impl Drop for QueryPin {

@@ -21,7 +21,7 @@ use super::sink::insertion;
 use super::stages;
 use crate::error::{failed, failed_query};
 use crate::home::TableHome;
-use crate::messages::{Reply, Request};
+use crate::messages::{Reply, Request, State, fresh};
 use crate::node::Node;
 
 /// How long a query waits for a change to come to its end on all nodes.
@@ -52,13 +52,17 @@ impl Router {
     /// The states of nodes, if they are not the same.
     async fn try_pin(&self) -> Result<std::result::Result<QueryPin, String>> {
         let node = &self.0;
-        let pin = node.fresh();
-        let request = Request::Pin { pin };
+        let pin = fresh();
+        let me = node.me();
+        let request = Request::Pin {
+            pin,
+            coordinator: me,
+        };
         let asked = node.links().iter().enumerate().map(|(index, link)| {
             let request = &request;
             async move {
-                match index == node.me() {
-                    true => node.pin(pin).await,
+                match index == me {
+                    true => link.granted(node.pin(pin, me).await),
                     false => link.ask(request).await,
                 }
             }
@@ -70,28 +74,27 @@ impl Router {
             rows: BTreeMap::new(),
             missing: Vec::new(),
         };
-        let mut versions = Vec::new();
-        for (index, reply) in replies.into_iter().enumerate() {
+        let mut states = Vec::new();
+        for (link, reply) in node.links().iter().zip(replies) {
+            let reply = reply.and_then(|reply| match reply {
+                Reply::Pinned { state, rows } => Ok((state, rows)),
+                other => Err(link.unexpected(&other)),
+            });
             match reply {
-                Ok(Reply::Pinned { version, rows }) => {
-                    versions.push((index, version));
+                Ok((state, rows)) => {
+                    states.push((link.name(), state));
                     for (table, rows) in rows {
                         *kept.rows.entry(table).or_default() += rows;
                     }
                 }
-                Ok(_) | Err(_) if index != node.me() => kept.missing.push(index),
-                Ok(_) => return Err(failed_query("a pin without a state")),
-                Err(error) => return Err(error.into()),
+                Err(error) if link.name() == node.name_of(me) => return Err(error.into()),
+                Err(error) => kept.missing.push(error),
             }
         }
-        let same = versions.windows(2).all(|pair| pair[0].1 == pair[1].1);
-        if same {
-            return Ok(Ok(kept));
-        }
-        let told = versions
-            .iter()
-            .map(|(index, version)| format!("`{}` at {version}", node.name_of(*index)));
-        Ok(Err(told.collect::<Vec<_>>().join(", ")))
+        Ok(match differing(&states) {
+            None => Ok(kept),
+            Some(told) => Err(told),
+        })
     }
 
     /// The table of the cluster that a statement is about, whose only name is the word at `at`; none for one that
@@ -152,13 +155,7 @@ impl TableRouter for Router {
             TableHome::Replicated => vec![Share::Here],
             TableHome::Distributed { .. } => {
                 if let Some(missing) = pinned.missing.first() {
-                    let link = node.link(*missing);
-                    return Err(failed_query(format!(
-                        "node `{}` at {} does not answer, and has rows of `{}` that are on no other: start it again",
-                        link.name(),
-                        link.address(),
-                        table.name()
-                    )));
+                    return Err(missing.without_rows_of(table.name()));
                 }
                 (0..node.nodes()).map(Share::Of).collect()
             }
@@ -198,6 +195,17 @@ impl TableRouter for Router {
         }
         insertion(&self.0, table, &home, input).map(Some)
     }
+}
+
+/// The states of nodes, by their names, if they are not the same one.
+fn differing(states: &[(&str, State)]) -> Option<String> {
+    if states.windows(2).all(|pair| pair[0].1 == pair[1].1) {
+        return None;
+    }
+    let told = states
+        .iter()
+        .map(|(node, state)| format!("`{node}` at {state}"));
+    Some(told.collect::<Vec<_>>().join(", "))
 }
 
 /// What a statement asks for.
@@ -327,7 +335,10 @@ impl Distribution for Router {
                 "this session may only read: {command} is refused"
             )));
         }
-        self.0.define_everywhere(statement, &table, home).await?;
+        let gate = session.gate();
+        self.0
+            .define_everywhere(gate, statement, &table, home)
+            .await?;
         Ok(Some(done(command)))
     }
 }
@@ -437,6 +448,18 @@ fn normalised(word: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn states_of_one_version_that_different_steps_led_to_are_different() {
+        let state = |version, step| State { version, step };
+        let same = [("w1", state(8, 3)), ("w2", state(8, 3))];
+        assert_eq!(differing(&same), None);
+        let told = differing(&[("w1", state(8, 3)), ("w2", state(8, 4))]).expect("told");
+        assert!(
+            told.starts_with("`w1` at 8 (step 0000000000000003), `w2` at 8 "),
+            "{told}"
+        );
+    }
 
     #[test]
     fn comments_hide_no_words() {

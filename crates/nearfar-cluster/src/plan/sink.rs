@@ -2,17 +2,20 @@
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
-use arrow_flight::FlightDescriptor;
 use arrow_flight::encode::{DictionaryHandling, FlightDataEncoderBuilder};
 use arrow_flight::error::FlightError;
+use arrow_flight::{FlightData, FlightDescriptor, PutResult};
 use async_trait::async_trait;
 use datafusion::datasource::sink::{DataSink, DataSinkExec};
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan};
-use futures::{StreamExt, TryStreamExt};
+use futures::future::ready;
+use futures::{Stream, StreamExt, TryStreamExt};
 use nearfar_sql::load::Progress;
 use nearfar_table::table::Table;
+use nearfar_table::transaction::CommitGate;
+use parking_lot::Mutex;
 use std::fmt;
 use std::sync::Arc;
 use tokio::sync::mpsc;
@@ -22,7 +25,7 @@ use tokio_stream::wrappers::ReceiverStream;
 use crate::error::failed_query;
 use crate::home::{TableHome, divided};
 use crate::messages::{Load, Request};
-use crate::node::Node;
+use crate::node::{Link, Node, Sent};
 
 /// Batches on their way to a node that is slower than the others.
 const BATCHES_AHEAD: usize = 4;
@@ -75,8 +78,81 @@ impl DisplayAs for ClusterSink {
 
 /// The rows of a load on their way to one node.
 struct Sending {
+    node: String,
     rows: mpsc::Sender<RecordBatch>,
-    sent: JoinHandle<Result<()>>,
+    /// How many of them were sent.
+    count: u64,
+    /// How many of them the node has taken.
+    taken: JoinHandle<Result<u64>>,
+}
+
+impl Sending {
+    /// Sends rows; whether the node still takes some.
+    async fn add(&mut self, rows: RecordBatch) -> bool {
+        self.count += rows.num_rows() as u64;
+        rows.num_rows() == 0 || self.rows.send(rows).await.is_ok()
+    }
+
+    /// Waits until the node has all rows.
+    ///
+    /// # Errors
+    /// A node that has not taken all of them.
+    async fn finish(self) -> Result<()> {
+        drop(self.rows);
+        let taken = self.taken.await;
+        let taken = taken.map_err(|error| failed_query(error.to_string()))??;
+        match taken == self.count {
+            true => Ok(()),
+            false => Err(failed_query(format!(
+                "node `{}` has taken {taken} of {} rows: repeat the statement",
+                self.node, self.count
+            ))),
+        }
+    }
+}
+
+/// The data before the first error, which is put into `failure`: what carries them to a node has no word for errors.
+fn until_error(
+    data: impl Stream<Item = Result<FlightData, FlightError>>,
+    failure: Arc<Mutex<Option<FlightError>>>,
+) -> impl Stream<Item = FlightData> {
+    data.scan(failure, |failure, data| {
+        let data = data.map_err(|error| *failure.lock() = Some(error));
+        ready(data.ok())
+    })
+}
+
+/// Sends rows to a node; how many it has taken.
+async fn put(
+    link: &Link,
+    data: impl Stream<Item = Result<FlightData, FlightError>> + Send + 'static,
+) -> Result<u64> {
+    let failure = Arc::default();
+    let data = until_error(data, Arc::clone(&failure));
+    let name = link.name();
+    let refused = |status: tonic::Status| match status.code() {
+        tonic::Code::Internal => failed_query(format!("node `{name}`: {}", status.message())),
+        _ => DataFusionError::from(link.lost(&status)),
+    };
+    let replies = link.flight().do_put(data).await.map_err(&refused)?;
+    let replies: Vec<_> = replies.into_inner().try_collect().await.map_err(&refused)?;
+    match failure.lock().take() {
+        Some(error) => Err(failed_query(format!(
+            "rows can't be sent to node `{name}`: {error}"
+        ))),
+        None => taken(name, &replies),
+    }
+}
+
+/// How many rows the node `name` says that it has taken.
+fn taken(name: &str, replies: &[PutResult]) -> Result<u64> {
+    let told = replies.first().map(|reply| &reply.app_metadata[..]);
+    let count = told.and_then(|told| str::from_utf8(told).ok()?.parse().ok());
+    count.ok_or_else(|| {
+        failed_query(format!(
+            "node `{name}` does not say how many rows it has taken"
+        ))
+    })
 }
 
 impl ClusterSink {
@@ -86,6 +162,7 @@ impl ClusterSink {
         let load = Load {
             load,
             table: self.table.clone(),
+            coordinator: self.node.me(),
         };
         let command = serde_json::to_vec(&load).map_err(|error| failed_query(error.to_string()))?;
         let link = self.node.link(index).clone();
@@ -94,21 +171,12 @@ impl ClusterSink {
             .with_dictionary_handling(DictionaryHandling::Resend)
             .with_flight_descriptor(Some(FlightDescriptor::new_cmd(command)))
             .build(ReceiverStream::new(waiting).map(Ok::<_, FlightError>));
-        let sent = tokio::spawn(async move {
-            // An error within the rows ends them early, and the node refuses what it has.
-            let data = data.filter_map(|data| async { data.ok() });
-            let refused = |status: tonic::Status| match status.code() {
-                tonic::Code::Internal => {
-                    failed_query(format!("node `{}`: {}", link.name(), status.message()))
-                }
-                _ => DataFusionError::from(link.lost(&status)),
-            };
-            let replies = link.flight().do_put(data).await.map_err(&refused)?;
-            let replies: Vec<_> = replies.into_inner().try_collect().await.map_err(&refused)?;
-            drop(replies);
-            Ok(())
-        });
-        Ok(Sending { rows, sent })
+        Ok(Sending {
+            node: link.name().to_owned(),
+            rows,
+            count: 0,
+            taken: tokio::spawn(async move { put(&link, data).await }),
+        })
     }
 
     async fn spread(
@@ -134,17 +202,15 @@ impl ClusterSink {
                 None => vec![batch; nodes],
                 Some(columns) => divided(&batch, columns, nodes)?,
             };
-            for (sending, part) in sendings.iter().zip(parts) {
-                if part.num_rows() > 0 && sending.rows.send(part).await.is_err() {
+            for (sending, part) in sendings.iter_mut().zip(parts) {
+                if !sending.add(part).await {
                     // Its task knows why.
                     break 'rows;
                 }
             }
         }
-        for Sending { rows, sent } in sendings {
-            drop(rows);
-            sent.await
-                .map_err(|error| failed_query(error.to_string()))??;
+        for sending in sendings {
+            sending.finish().await?;
         }
         Ok(count)
     }
@@ -161,49 +227,68 @@ impl DataSink for ClusterSink {
         rows: SendableRecordBatchStream,
         context: &Arc<TaskContext>,
     ) -> Result<u64> {
-        let load = self.node.fresh();
-        let unfinished = AbortOnDrop {
-            node: Arc::clone(&self.node),
-            load: Some(load),
-        };
-        let progress = context.session_config().get_extension::<Progress>();
+        let sent = Sent::new(&self.node);
+        let config = context.session_config();
+        let progress = config.get_extension::<Progress>();
+        let gate = config.get_extension::<CommitGate>().unwrap_or_default();
+        let load = sent.load();
         let count = self.spread(load, rows, progress.as_deref()).await?;
         if count > 0 {
-            let step = self.node.step(|change| Request::Commit { load, change });
-            step.await?;
+            let commit = |change| Request::Commit { load, change };
+            self.node.step(Some(sent), &gate, commit).await?;
         }
-        unfinished.forget(count == 0);
         Ok(count)
     }
 }
 
-/// Has all nodes forget a load that does not come to its end.
-struct AbortOnDrop {
-    node: Arc<Node>,
-    load: Option<u64>,
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use futures::stream;
 
-impl AbortOnDrop {
-    fn forget(mut self, is_empty: bool) {
-        if !is_empty {
-            self.load = None;
+    fn block_on<T>(work: impl Future<Output = T>) -> T {
+        let runtime = tokio::runtime::Builder::new_current_thread().build();
+        runtime.expect("a runtime").block_on(work)
+    }
+
+    #[test]
+    fn an_error_among_rows_ends_them_and_is_kept() {
+        let failure = Arc::default();
+        let data = [
+            Ok(FlightData::default()),
+            Err(FlightError::DecodeError("broken".to_owned())),
+            Ok(FlightData::default()),
+        ];
+        let sent = until_error(stream::iter(data), Arc::clone(&failure));
+        assert_eq!(block_on(sent.count()), 1);
+        let kept = failure.lock().take().expect("an error");
+        assert!(kept.to_string().contains("broken"), "{kept}");
+    }
+
+    #[test]
+    fn a_node_says_how_many_rows_it_has_taken() {
+        let reply = |text: &'static str| PutResult {
+            app_metadata: text.as_bytes().into(),
+        };
+        assert_eq!(taken("w1", &[reply("17")]).expect("a count"), 17);
+        for replies in [vec![], vec![reply("many")]] {
+            let error = taken("w1", &replies).expect_err("no count").to_string();
+            assert!(error.contains("`w1`"), "{error}");
         }
     }
-}
 
-impl Drop for AbortOnDrop {
-    fn drop(&mut self) {
-        let Some(load) = self.load.take() else {
-            return;
-        };
-        let Ok(runtime) = tokio::runtime::Handle::try_current() else {
-            return;
-        };
-        let node = Arc::clone(&self.node);
-        runtime.spawn(async move {
-            for link in node.links() {
-                let _forgotten = link.ask(&Request::Abort { load }).await;
-            }
+    #[test]
+    fn rows_that_a_node_has_not_taken_fail_the_statement() {
+        let error = block_on(async {
+            let sending = Sending {
+                node: "w2".to_owned(),
+                rows: mpsc::channel(1).0,
+                count: 7,
+                taken: tokio::spawn(async { Ok(5) }),
+            };
+            sending.finish().await.expect_err("rows are missing")
         });
+        let told = error.to_string();
+        assert!(told.contains("node `w2` has taken 5 of 7 rows"), "{told}");
     }
 }

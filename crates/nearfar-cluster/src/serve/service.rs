@@ -29,14 +29,22 @@ fn internal(error: impl std::fmt::Display) -> Status {
     Status::internal(error.to_string())
 }
 
+/// Does what must not end halfway, whether or not the connection lasts on which it was asked for.
+async fn to_its_end(
+    work: impl Future<Output = Result<Reply, EngineError>> + Send + 'static,
+) -> Result<Reply, EngineError> {
+    let done = tokio::spawn(work).await;
+    done.unwrap_or_else(|error| Err(crate::error::failed(error.to_string())))
+}
+
 impl Service {
     async fn answer(&self, request: Request) -> Result<Reply, EngineError> {
         let node = &self.0;
         match request {
             Request::Hello(other) => {
                 let own = node.hello().await;
-                if let Ok(index) = node.file.index_of(&other.node)
-                    && let Some(message) = node.mismatch(&own, &other, index)
+                if node.file.index_of(&other.node).is_ok()
+                    && let Some(message) = own.mismatch(&other, &other.node)
                 {
                     return Ok(Reply::Refused { message });
                 }
@@ -51,7 +59,7 @@ impl Service {
                         .collect(),
                 })
             }
-            Request::Pin { pin } => node.pin(pin).await,
+            Request::Pin { pin, coordinator } => Ok(node.pin(pin, coordinator).await),
             Request::Unpin { pin } => {
                 node.unpin(pin);
                 Ok(Reply::Done)
@@ -66,8 +74,16 @@ impl Service {
                 table,
                 home,
                 change,
-            } => node.define(&sql, &table, home.as_ref(), change).await,
-            Request::Commit { load, change } => node.commit(load, change).await,
+            } => {
+                let node = Arc::clone(node);
+                let define = async move { node.define(&sql, &table, home.as_ref(), change).await };
+                to_its_end(define).await
+            }
+            Request::Hold { load } => node.hold(load),
+            Request::Commit { load, change } => {
+                let node = Arc::clone(node);
+                to_its_end(async move { node.commit(load, change).await }).await
+            }
             Request::Abort { load } => {
                 node.abort(load).await;
                 Ok(Reply::Done)
@@ -89,13 +105,16 @@ impl Service {
         let rows: ClientRows = rows
             .map_err(|error| crate::error::failed(error.to_string()))
             .boxed();
-        let session = self.0.load(load.load).await.map_err(internal)?;
+        let receiving = self.0.begin_load(&load).await.map_err(internal)?;
+        let session = &receiving.session;
         let name = load.table.replace('"', "\"\"");
         let statement = session
             .read(&format!("COPY \"{name}\" FROM STDIN"))
             .map_err(internal)?;
         let copied = session.copy_in(&Arc::default(), &statement[0], rows).await;
-        copied.map_err(internal)
+        let rows = copied.map_err(internal)?;
+        receiving.complete();
+        Ok(rows)
     }
 }
 

@@ -14,9 +14,9 @@ use tonic::transport::Server;
 
 use super::service::Service;
 use crate::config::{ClusterFile, NodeEntry, TlsFiles};
-use crate::error::failed;
-use crate::messages::{Reply, Request};
-use crate::node::{Link, Node};
+use crate::error::{AskError, failed};
+use crate::messages::{Hello, Reply, Request};
+use crate::node::{ANSWER_TIMEOUT, Heard, KEEP_ALIVE, Link, Node};
 
 /// How often nodes ask each other whether they are there.
 const HEARTBEAT: Duration = Duration::from_secs(1);
@@ -43,8 +43,8 @@ impl Node {
             engine: Arc::clone(engine),
             links,
             tables: RwLock::default(),
-            version: tokio::sync::Mutex::new(0),
-            reached: AtomicU64::new(0),
+            state: tokio::sync::Mutex::default(),
+            reached: Mutex::default(),
             parts: std::sync::OnceLock::new(),
             pins: Mutex::default(),
             loads: Mutex::default(),
@@ -52,7 +52,6 @@ impl Node {
             is_draining: AtomicBool::new(false),
             queries: AtomicU64::new(0),
             failures: AtomicU64::new(0),
-            next: AtomicU64::new(first_number(me)),
             worker: std::sync::OnceLock::new(),
             file,
         });
@@ -68,6 +67,8 @@ impl Node {
             .tls_config(node.file.tls.server()?)
             .map_err(|error| failed(format!("the certificates of node `{name}`: {error}")))?
             .tcp_nodelay(true)
+            .http2_keepalive_interval(Some(KEEP_ALIVE))
+            .http2_keepalive_timeout(Some(ANSWER_TIMEOUT))
             .initial_connection_window_size(16 << 20)
             .initial_stream_window_size(4 << 20)
             .add_service(flight)
@@ -92,6 +93,7 @@ impl Node {
                 if let Err(error) = node.look_around().await {
                     tracing::warn!(%error, "a node does not fit");
                 }
+                node.give_up_orphans().await;
             }
         });
         Ok(node)
@@ -110,8 +112,9 @@ impl Node {
             address,
         };
         let link = Link::new(&asked, tls.client()?)?;
-        let Reply::Members { cluster, nodes } = link.ask(&Request::Members).await? else {
-            return Err(failed(format!("the node at {address} tells no cluster")));
+        let (cluster, nodes) = match link.ask(&Request::Members).await? {
+            Reply::Members { cluster, nodes } => (cluster, nodes),
+            other => return Err(link.unexpected(&other).into()),
         };
         let nodes = nodes.into_iter();
         Ok(ClusterFile {
@@ -123,32 +126,25 @@ impl Node {
         })
     }
 
-    /// Asks all nodes who they are.
+    /// Asks all nodes who they are, and keeps of each what was heard.
     ///
     /// # Errors
-    /// A node that does not fit. One that does not answer is none.
+    /// The first node that does not fit. One that does not answer is none.
     async fn look_around(&self) -> Result<(), EngineError> {
         let own = self.hello().await;
         let asked = self.links.iter().map(|link| link.hello(&own));
         let answers = futures::future::join_all(asked).await;
-        for (index, (link, answer)) in self.links.iter().zip(answers).enumerate() {
-            match answer {
-                Ok(other) => {
-                    if let Some(message) = self.mismatch(&own, &other, index) {
-                        link.set_up(false);
-                        return Err(failed(message));
-                    }
-                    link.set_up(!other.is_draining);
-                }
-                Err(error) => {
-                    link.set_up(false);
-                    if !error.to_string().contains("does not answer") {
-                        return Err(error);
-                    }
-                }
+        let mut misfit = Ok(());
+        for (link, answer) in self.links.iter().zip(answers) {
+            let (heard, wrong) = judged(&own, answer, link.name());
+            link.set_heard(heard);
+            if let Some(wrong) = wrong
+                && misfit.is_ok()
+            {
+                misfit = Err(failed(wrong));
             }
         }
-        Ok(())
+        misfit
     }
 
     /// Whether all nodes answer.
@@ -172,12 +168,15 @@ impl Node {
     }
 }
 
-/// Numbers of this process that no other one of the cluster gives: the time above, the node below it.
-fn first_number(me: usize) -> u64 {
-    let now = std::time::SystemTime::now();
-    let since = now
-        .duration_since(std::time::UNIX_EPOCH)
-        .unwrap_or_default();
-    // A second has room for a million of them.
-    ((since.as_secs() & 0xFFFF_FFFF) << 32) | ((me as u64 & 0xFFF) << 20)
+/// What is heard from an answer of the node `name`, and why it does not fit.
+fn judged(own: &Hello, answer: Result<Hello, AskError>, name: &str) -> (Heard, Option<String>) {
+    match answer {
+        Ok(other) => match own.mismatch(&other, name) {
+            Some(wrong) => (Heard::Unfit, Some(wrong)),
+            None if other.is_draining => (Heard::Stopping, None),
+            None => (Heard::Up, None),
+        },
+        Err(AskError::Silent { .. }) => (Heard::Nothing, None),
+        Err(refused) => (Heard::Unfit, Some(refused.to_string())),
+    }
 }

@@ -212,6 +212,11 @@ impl Session {
         &self.engine
     }
 
+    /// What the commit of the statement has to pass that runs in this session.
+    pub fn gate(&self) -> &Arc<CommitGate> {
+        &self.gate
+    }
+
     /// What the session may do.
     pub fn options(&self) -> SessionOptions {
         self.options

@@ -453,6 +453,7 @@ impl Session {
         let _shown = table.map(|table| self.show_loading(Loading::new(table, &progress)));
         let (context, memory) = self.query_context(state, physical.as_ref());
         let config = context.session_config().clone().with_extension(progress);
+        let config = config.with_extension(Arc::clone(&self.gate));
         let full = FullNote::default();
         let runtime = match plan {
             LogicalPlan::Copy(_) => full.watch(&context.runtime_env())?,
