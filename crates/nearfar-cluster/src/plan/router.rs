@@ -147,6 +147,9 @@ impl TableRouter for Router {
         scan: RoutedScan,
     ) -> Result<Option<Arc<dyn ExecutionPlan>>> {
         let node = &self.0;
+        if self.is_alone() {
+            return Ok(None);
+        }
         let Some(home) = node.home(table.name()) else {
             return Ok(None);
         };
@@ -193,7 +196,10 @@ impl TableRouter for Router {
                 "rows are added to tables of a cluster by statements of their own: end the transaction first",
             ));
         }
-        insertion(&self.0, table, &home, input).map(Some)
+        match self.is_alone() {
+            true => Ok(None),
+            false => insertion(&self.0, table, &home, input).map(Some),
+        }
     }
 }
 
@@ -289,6 +295,10 @@ impl Router {
 
 #[async_trait]
 impl Distribution for Router {
+    fn is_alone(&self) -> bool {
+        self.0.nodes() == 1
+    }
+
     fn distributed(&self, builder: SessionStateBuilder) -> SessionStateBuilder {
         let failed = match stages::distributed(&self.0, builder) {
             Ok(builder) => return builder,

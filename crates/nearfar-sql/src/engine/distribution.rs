@@ -12,6 +12,9 @@ use crate::sql::Statement;
 /// A cluster that the machine of an [`Engine`](super::Engine) is part of.
 #[async_trait]
 pub trait Distribution: TableRouter {
+    /// Whether there is no other machine, so that queries are planned as without a cluster.
+    fn is_alone(&self) -> bool;
+
     /// The state of a session whose queries run in the cluster.
     fn distributed(&self, builder: SessionStateBuilder) -> SessionStateBuilder;
 

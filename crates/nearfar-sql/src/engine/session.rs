@@ -140,7 +140,8 @@ impl Session {
         if let Some(distribution) = &distribution {
             config.set_extension(Arc::new(Routing(Arc::clone(distribution) as _)));
         }
-        let mut state = planning_state(&engine, config, distribution.as_ref());
+        let divided = distribution.as_ref().filter(|it| !it.is_alone());
+        let mut state = planning_state(&engine, config, divided);
         if let Err(error) = datafusion_functions_json::register_all(&mut state) {
             tracing::warn!(%error, "functions of JSON are missing");
         }
