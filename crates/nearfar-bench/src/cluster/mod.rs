@@ -9,9 +9,11 @@ mod local;
 mod metrics;
 mod run;
 mod schema;
+mod simulate;
 
 pub use error::ClusterBenchError;
 pub use local::LocalCluster;
 pub use run::{
     ClusterOptions, ClusterOutcome, ClusterRound, QueryRound, load, measure_cluster, query_rows,
 };
+pub use simulate::{Machine, simulated, simulated_configuration};

@@ -15,7 +15,7 @@ mod kill;
 mod load;
 mod metrics;
 mod options;
-mod random;
+pub(crate) mod random;
 mod rows;
 mod run;
 mod schema;

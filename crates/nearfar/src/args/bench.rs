@@ -339,11 +339,14 @@ pub struct BenchFairnessArgs {
 /// process. Tables but the three smallest are divided by key. Each query runs on one process and on the cluster in
 /// turn, and their answers must be equal. Ratios are the cluster's time over that of one process: what a cluster
 /// costs where it can gain nothing.
+///
+/// With --simulate nothing is run: what limits a large cluster is modelled, with assumed nodes and network.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   nearfar bench cluster --sf 0.1
-  nearfar bench cluster --workers 1,2,4 --format json > cluster.jsonl")]
+  nearfar bench cluster --workers 1,2,4 --format json > cluster.jsonl
+  nearfar bench cluster --simulate 1,10,100,1000")]
 pub struct BenchClusterArgs {
     /// Numbers of workers.
     #[arg(
@@ -353,6 +356,14 @@ pub struct BenchClusterArgs {
         default_value = "1,2,4"
     )]
     pub workers: Vec<NonZeroUsize>,
+    /// Model a join on so many nodes in virtual time, and run nothing.
+    #[arg(
+        long,
+        value_name = "N,…",
+        value_delimiter = ',',
+        conflicts_with_all = ["workers", "queries", "runs", "directory", "scale_factor", "threads"]
+    )]
+    pub simulate: Vec<NonZeroUsize>,
     /// The queries to run.
     #[arg(long, value_name = "LIST", default_value = "1-22")]
     pub queries: QueryList,

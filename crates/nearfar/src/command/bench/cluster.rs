@@ -3,7 +3,9 @@
 use std::io::{self, Write};
 
 use anyhow::Context;
-use nearfar_bench::cluster::{ClusterOptions, measure_cluster};
+use nearfar_bench::cluster::{
+    ClusterOptions, Machine, measure_cluster, simulated, simulated_configuration,
+};
 use nearfar_measure::results::Metric;
 
 use super::folder::OwnFolder;
@@ -14,6 +16,9 @@ use crate::output::grid::{Align, Grid};
 
 /// Runs the command.
 pub fn run(args: &BenchClusterArgs) -> anyhow::Result<()> {
+    if !args.simulate.is_empty() {
+        return simulate(args);
+    }
     let folder = OwnFolder::below(args.directory.as_deref())?;
     let options = ClusterOptions {
         program: std::env::current_exe().context("cannot find this program's file")?,
@@ -30,6 +35,36 @@ pub fn run(args: &BenchClusterArgs) -> anyhow::Result<()> {
     })?;
     let (configuration, metrics) = (outcome.configuration(), outcome.metrics());
     figures::print_measured(args.figures.format, configuration, &metrics, table)
+}
+
+fn simulate(args: &BenchClusterArgs) -> anyhow::Result<()> {
+    let nodes: Vec<usize> = args.simulate.iter().map(|nodes| nodes.get()).collect();
+    let machine = Machine::assumed();
+    let metrics = simulated(&machine, &nodes);
+    let header = figures::header(simulated_configuration(&machine, &nodes));
+    figures::print(args.figures.format, &header, &metrics, simulated_table)
+}
+
+fn simulated_table(metrics: &[Metric], out: &mut dyn Write) -> io::Result<()> {
+    let mut grid = Grid::new([
+        ("join", Align::Left),
+        ("nodes", Align::Right),
+        ("figure (modelled)", Align::Left),
+        ("value", Align::Right),
+        ("unit", Align::Left),
+    ]);
+    for metric in metrics {
+        let digits = if metric.unit == "bytes" { 0 } else { 3 };
+        let known = metric.value.get();
+        grid.row([
+            dimension(metric, "join"),
+            dimension(metric, "nodes"),
+            metric.metric.clone(),
+            known.map_or_else(|| "-".to_owned(), |value| format!("{value:.digits$}")),
+            metric.unit.clone(),
+        ]);
+    }
+    grid.write_page(out)
 }
 
 fn table(metrics: &[Metric], out: &mut dyn Write) -> io::Result<()> {
