@@ -1,8 +1,14 @@
 //! Clusters of real processes on this machine: answers are right, or errors clear.
 
+use std::fs;
 use std::path::Path;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use nearfar_bench::cluster::{LocalCluster, query_rows};
+use nearfar_bench::server_process::Signal;
+
+use crate::support::{program, run};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_nearfar");
 
@@ -22,6 +28,40 @@ fn error(cluster: &LocalCluster, node: usize, sql: &str) -> String {
     query_rows(cluster.address(node), sql)
         .expect_err(sql)
         .to_string()
+}
+
+/// A cluster with the tables of [`TABLES`].
+fn filled(folder: &Path, nodes: usize) -> LocalCluster {
+    let cluster = cluster(folder, nodes, true);
+    for statement in TABLES.split(';') {
+        rows(&cluster, 0, statement);
+    }
+    cluster
+}
+
+/// Checks that a node answers all of [`ANSWERS`] as one machine would.
+fn check_answers(cluster: &LocalCluster, node: usize) {
+    for (sql, expected) in ANSWERS {
+        let found = joined(&rows(cluster, node, sql));
+        assert_eq!(found, *expected, "{sql} on node {node}");
+    }
+}
+
+/// Waits until `is_so`, for a minute at most.
+fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let begun = Instant::now();
+    while !is_so() {
+        assert!(begun.elapsed() < Duration::from_secs(60), "never: {what}");
+        thread::sleep(Duration::from_millis(50));
+    }
+}
+
+/// Runs a script on the tables that an ended node has kept.
+fn change_kept(folder: &Path, node: usize, sql: &str) {
+    let data = folder.join(format!("data-{node}"));
+    let data = data.to_str().expect("UTF-8");
+    let ran = run(["sql", "--data", data, "-c", sql]);
+    assert_eq!(ran.code, 0, "{ran:?}");
 }
 
 const TABLES: &str = "
@@ -158,16 +198,13 @@ fn what_a_cluster_does_not_know_is_refused() {
 #[test]
 fn a_node_that_is_killed_is_named_and_comes_back_with_its_rows() {
     let folder = tempfile::tempdir().expect("a folder");
-    let mut cluster = cluster(folder.path(), 3, true);
-    for statement in TABLES.split(';') {
-        rows(&cluster, 0, statement);
-    }
+    let mut cluster = filled(folder.path(), 3);
     // In the middle of queries: each of them is right or fails.
-    let (address, begun) = (cluster.address(0), std::time::Instant::now());
-    let asking = std::thread::spawn(move || {
+    let (address, begun) = (cluster.address(0), Instant::now());
+    let asking = thread::spawn(move || {
         let sql = "SELECT count(*), sum(u.v) FROM t JOIN u ON t.a = u.a";
         let mut failures = Vec::new();
-        while begun.elapsed() < std::time::Duration::from_secs(8) {
+        while begun.elapsed() < Duration::from_secs(8) {
             match query_rows(address, sql) {
                 Ok(rows) => assert_eq!(rows[0][0].as_deref(), Some("2500"), "a wrong answer"),
                 Err(error) => failures.push(error.to_string()),
@@ -175,7 +212,7 @@ fn a_node_that_is_killed_is_named_and_comes_back_with_its_rows() {
         }
         failures
     });
-    std::thread::sleep(std::time::Duration::from_secs(3));
+    thread::sleep(Duration::from_secs(3));
     cluster.kill(2);
     let failures = asking.join().expect("no wrong answer");
     assert!(!failures.is_empty(), "a node is gone");
@@ -186,13 +223,7 @@ fn a_node_that_is_killed_is_named_and_comes_back_with_its_rows() {
     let refused = error(&cluster, 1, "INSERT INTO t VALUES (6000, 'y')");
     assert!(refused.contains("`w3`"), "{refused}");
     cluster.restart(2).expect("it starts again");
-    for (sql, expected) in ANSWERS {
-        assert_eq!(
-            joined(&rows(&cluster, 2, sql)),
-            *expected,
-            "{sql} after the restart"
-        );
-    }
+    check_answers(&cluster, 2);
     rows(&cluster, 2, "INSERT INTO t VALUES (6000, 'y')");
     assert_eq!(joined(&rows(&cluster, 1, "SELECT count(*) FROM t")), "5001");
 }
@@ -201,7 +232,7 @@ fn a_node_that_is_killed_is_named_and_comes_back_with_its_rows() {
 fn only_nodes_with_certificates_are_heard() {
     let folder = tempfile::tempdir().expect("a folder");
     let cluster = cluster(folder.path(), 1, false);
-    let file = std::fs::read_to_string(cluster.file()).expect("the file");
+    let file = fs::read_to_string(cluster.file()).expect("the file");
     // Another authority's certificates.
     let other = tempfile::tempdir().expect("a folder");
     let _other =
@@ -228,4 +259,256 @@ fn only_nodes_with_certificates_are_heard() {
     assert!(!joining.status.success());
     let said = String::from_utf8_lossy(&joining.stderr);
     assert!(said.contains("does not answer"), "{said}");
+}
+
+#[test]
+fn a_cluster_of_one_plans_as_without_one() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let alone = cluster(folder.path(), 1, true);
+    for statement in TABLES.split(';') {
+        rows(&alone, 0, statement);
+    }
+    let sql = "EXPLAIN SELECT count(DISTINCT b) FROM t JOIN u ON t.a = u.a";
+    let plan = joined(&rows(&alone, 0, sql));
+    for part in ["ClusterScan", "CoordinatedExec", "Network"] {
+        assert!(!plan.contains(part), "{part} in {plan}");
+    }
+    for (sql, part) in [
+        ("CREATE TABLE x (a INT)", "DISTRIBUTED BY"),
+        (
+            "BEGIN; INSERT INTO t VALUES (1, 'x')",
+            "end the transaction",
+        ),
+        ("UPDATE t SET a = 1", "not known in a cluster"),
+    ] {
+        let error = error(&alone, 0, sql);
+        assert!(error.contains(part), "{sql}: {error}");
+    }
+    assert_eq!(joined(&rows(&alone, 0, "SELECT count(*) FROM t")), "5000");
+}
+
+#[test]
+fn a_node_joins_by_the_address_of_another() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut cluster = filled(folder.path(), 2);
+    cluster.kill(1);
+    cluster.rejoin(1, 0).expect("it joins");
+    check_answers(&cluster, 1);
+}
+
+#[test]
+fn a_node_that_is_asked_to_end_waits_for_queries_of_others_and_says_so() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut cluster = filled(folder.path(), 2);
+    let address = cluster.address(0);
+    let asking = thread::spawn(move || {
+        query_rows(address, "SELECT count(*), pg_sleep(5) FROM t").expect("rows")[0][0].clone()
+    });
+    let pins = |cluster: &LocalCluster| cluster.metric(1, "nearfar_cluster_pins").expect("pins");
+    wait_until("a query is pinned", || pins(&cluster) == 1);
+    cluster.signal(1, Signal::Terminate).expect("sent");
+    let mut told = String::new();
+    wait_until("a query is refused", || {
+        let refused = query_rows(address, "SELECT count(*) FROM t");
+        told = refused
+            .err()
+            .map_or_else(String::new, |error| error.to_string());
+        !told.is_empty()
+    });
+    assert!(told.contains("node `w2` is being stopped"), "{told}");
+    assert!(!told.contains("does not answer"), "{told}");
+    let answer = asking.join().expect("the query that ran has its answer");
+    assert_eq!(answer.as_deref(), Some("5000"));
+    assert_eq!(cluster.wait(1).expect("it ends"), Some(0));
+    cluster.restart(1).expect("it starts again");
+    check_answers(&cluster, 0);
+}
+
+#[test]
+fn nothing_stays_of_a_load_whose_coordinator_is_killed() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut cluster = filled(folder.path(), 3);
+    let file = folder.path().join("rows.csv");
+    let lines = (0..4_000_000).map(|row| format!("{row},row\n"));
+    fs::write(&file, lines.collect::<String>()).expect("written");
+    let insert = "INSERT INTO t SELECT value, 'y' FROM generate_series(1, 100000000)";
+    let copy = format!("COPY t FROM '{}' (FORMAT csv)", file.display());
+    for load in [insert.to_owned(), copy] {
+        let address = cluster.address(2);
+        let loading = thread::spawn(move || query_rows(address, &load).expect_err("it is killed"));
+        let loads = |cluster: &LocalCluster, node| {
+            cluster
+                .metric(node, "nearfar_cluster_loads")
+                .expect("loads")
+        };
+        wait_until("rows arrive", || {
+            loads(&cluster, 0) == 1 && loads(&cluster, 1) == 1
+        });
+        cluster.kill(2);
+        loading.join().expect("it fails");
+        wait_until("the load is given up", || {
+            loads(&cluster, 0) == 0 && loads(&cluster, 1) == 0
+        });
+        cluster.restart(2).expect("it starts again");
+        check_answers(&cluster, 1);
+    }
+    // Nor do other nodes wait for what is over.
+    let begun = Instant::now();
+    cluster.signal(1, Signal::Terminate).expect("sent");
+    assert_eq!(cluster.wait(1).expect("it ends"), Some(0));
+    assert!(begun.elapsed() < Duration::from_secs(10), "it has waited");
+}
+
+#[test]
+fn a_node_that_is_cut_off_is_named_and_takes_part_again() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let cluster = filled(folder.path(), 3);
+    let up = |node| {
+        let name = format!("nearfar_cluster_up{{node=\"{node}\"}}");
+        cluster.metric(0, &name).expect("up")
+    };
+    assert_eq!(["w1", "w2", "w3"].map(up), [1, 1, 1]);
+    cluster.signal(2, Signal::Stop).expect("sent");
+    for sql in ["SELECT count(*) FROM t", "INSERT INTO t VALUES (6000, 'y')"] {
+        let begun = Instant::now();
+        let told = error(&cluster, 0, sql);
+        assert!(told.contains("`w3`"), "{sql}: {told}");
+        assert!(begun.elapsed() < Duration::from_secs(30), "{sql}");
+    }
+    assert_eq!(joined(&rows(&cluster, 0, "SELECT count(*) FROM r")), "3");
+    wait_until("the metrics say so", || {
+        ["w1", "w2", "w3"].map(up) == [1, 1, 0]
+    });
+    cluster.signal(2, Signal::Continue).expect("sent");
+    wait_until("it is back", || ["w1", "w2", "w3"].map(up) == [1, 1, 1]);
+    check_answers(&cluster, 0);
+    check_answers(&cluster, 2);
+}
+
+#[test]
+fn a_node_that_has_lost_its_tables_or_has_others_is_told_apart() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut cluster = filled(folder.path(), 2);
+    // The same number of steps, of which the last was another one.
+    cluster.kill(1);
+    change_kept(
+        folder.path(),
+        1,
+        "UPDATE nearfar_cluster_state SET step = step - 1",
+    );
+    cluster.restart(1).expect("it starts again");
+    for (sql, part) in [
+        ("SELECT count(*) FROM t", "in different states"),
+        ("INSERT INTO t VALUES (6000, 'y')", "missed a change"),
+    ] {
+        let told = error(&cluster, 0, sql);
+        assert!(
+            told.contains("`w2`") && told.contains(part),
+            "{sql}: {told}"
+        );
+    }
+    cluster.kill(1);
+    change_kept(
+        folder.path(),
+        1,
+        "UPDATE nearfar_cluster_state SET step = step + 1",
+    );
+    cluster.restart(1).expect("it starts again");
+    check_answers(&cluster, 0);
+    cluster.kill(1);
+    fs::remove_dir_all(folder.path().join("data-1")).expect("removed");
+    cluster.restart(1).expect("it starts again");
+    let told = error(&cluster, 0, "SELECT count(*) FROM t");
+    assert!(told.contains("`w2` at 0 "), "{told}");
+}
+
+#[test]
+fn directories_whose_steps_have_no_numbers_are_read() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut cluster = filled(folder.path(), 2);
+    cluster.kill(0);
+    cluster.kill(1);
+    for node in 0..2 {
+        let sql = "ALTER TABLE nearfar_cluster_state DROP COLUMN step";
+        change_kept(folder.path(), node, sql);
+    }
+    // None is ready before the other is.
+    cluster.restart_all().expect("they start again");
+    check_answers(&cluster, 0);
+    rows(&cluster, 1, "INSERT INTO t VALUES (6000, 'y')");
+    assert_eq!(joined(&rows(&cluster, 0, "SELECT count(*) FROM t")), "5001");
+}
+
+#[test]
+fn a_node_with_another_list_of_nodes_does_not_start() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut cluster = filled(folder.path(), 2);
+    cluster.kill(1);
+    let text = fs::read_to_string(cluster.file()).expect("the file");
+    let other = folder.path().join("other.toml");
+    let third = "\n[[node]]\nname = \"w3\"\naddress = \"127.0.0.1:9\"\n";
+    fs::write(&other, text + third).expect("written");
+    let starting = program()
+        .args([
+            "serve",
+            "--port",
+            "0",
+            "--no-http",
+            "--node",
+            "w2",
+            "--cluster",
+        ])
+        .arg(&other)
+        .output()
+        .expect("it runs");
+    assert!(!starting.status.success());
+    let said = String::from_utf8_lossy(&starting.stderr);
+    assert!(
+        said.contains("has another cluster file: cluster `local` of w1, w2, w3"),
+        "{said}"
+    );
+    cluster.restart(1).expect("it starts with the right one");
+    check_answers(&cluster, 1);
+}
+
+#[test]
+fn each_node_keeps_to_its_own_budget() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut cluster = filled(folder.path(), 2);
+    cluster.kill(1);
+    cluster
+        .restart_with(1, &["--budget", "near=256MiB"])
+        .expect("it starts again");
+    let told = error(
+        &cluster,
+        0,
+        "INSERT INTO t SELECT value, repeat('x', 2000) || value FROM generate_series(1, 400000)",
+    );
+    assert!(
+        told.contains("node `w2`") && told.contains("near"),
+        "{told}"
+    );
+    check_answers(&cluster, 0);
+    rows(&cluster, 0, "INSERT INTO t VALUES (6000, 'y')");
+    assert_eq!(joined(&rows(&cluster, 1, "SELECT count(*) FROM t")), "5001");
+}
+
+#[test]
+fn a_simulation_runs_nothing_and_says_that_it_is_modelled() {
+    let told = run([
+        "bench",
+        "cluster",
+        "--simulate",
+        "1,100",
+        "--format",
+        "json",
+    ])
+    .succeeded();
+    let figures: Vec<&str> = told.lines().skip(1).collect();
+    assert_eq!(figures.len(), 24, "{told}");
+    assert!(
+        figures.iter().all(|line| line.contains("\"modelled\"")),
+        "{told}"
+    );
+    run(["bench", "cluster", "--simulate", "1", "--workers", "2"]).failed(2, &["--workers"]);
 }
