@@ -4,7 +4,7 @@
 #   crates/nearfar-capi/build.sh install PREFIX [--release]    libraries, headers and nearfar.pc below PREFIX
 #   crates/nearfar-capi/build.sh examples                      builds and runs them under AddressSanitizer
 #
-# Needs cargo, a C and a C++ compiler, and pkg-config for the examples; CC and CXX name others.
+# Needs cargo, a C and a C++ compiler and binutils, and pkg-config for the examples; CC and CXX name others.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 export CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-$PWD/target}
@@ -18,12 +18,32 @@ install_to() {
     local built=$CARGO_TARGET_DIR/$profile version
     version=$(cargo metadata --locked --no-deps --format-version 1 \
         | grep -o '"name":"nearfar-capi","version":"[^"]*"' | cut -d'"' -f8)
-    cp "$built/libnearfar_capi.so" "$prefix/lib/libnearfar.so.0"
+    link_shared "$built/libnearfar_capi.a" "$prefix/lib/libnearfar.so.0"
+    check_versions "$prefix/lib/libnearfar.so.0"
     ln -sf libnearfar.so.0 "$prefix/lib/libnearfar.so"
     cp "$built/libnearfar_capi.a" "$prefix/lib/libnearfar.a"
     cp crates/nearfar-capi/include/nearfar.h crates/nearfar-capi/include/nearfar.hpp "$prefix/include/"
     sed -e "s|@PREFIX@|$prefix|" -e "s|@VERSION@|$version|" crates/nearfar-capi/nearfar.pc.in \
         >"$prefix/lib/pkgconfig/nearfar.pc"
+}
+
+# Of the static library, because rustc gives cdylibs a script of its own, without versions.
+link_shared() {
+    local libraries
+    read -ra libraries <<<"$(sed -n 's/^Libs.private: //p' crates/nearfar-capi/nearfar.pc.in)"
+    "${CC:-cc}" -shared -o "$2" -Wl,-soname,libnearfar.so.0 \
+        -Wl,--version-script=crates/nearfar-capi/nearfar.map -Wl,--gc-sections -Wl,-z,defs \
+        -Wl,--whole-archive "$1" -Wl,--no-whole-archive "${libraries[@]}"
+}
+
+# What the library has for others is what the header declares, each with the version of the map.
+check_versions() {
+    local declared exported
+    declared=$(grep -o '\bnearfar_[a-z_]*(' crates/nearfar-capi/include/nearfar.h | tr -d '(' | sort -u)
+    exported=$(readelf --dyn-syms --wide "$1" \
+        | awk '$5 == "GLOBAL" && $7 != "UND" && $4 != "OBJECT" { print $8 }' | sort -u)
+    diff <(sed 's/$/@@NEARFAR_0/' <<<"$declared") <(echo "$exported") \
+        || { echo "error: $1 exports something else (>) than nearfar.h declares (<)" >&2; return 1; }
 }
 
 # Each with the shared library and with the static one.

@@ -170,3 +170,28 @@ pub extern "C" fn nearfar_version() -> *const c_char {
     const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), "\0");
     VERSION.as_ptr().cast()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn told() -> String {
+        LAST.with(|last| last.borrow().to_string_lossy().into_owned())
+    }
+
+    #[test]
+    fn a_panic_becomes_a_status_with_its_message() {
+        let status = guarded(|| panic!("the tree has {} roots", 2));
+        assert_eq!(status, Status::Panicked);
+        assert_eq!(told(), "internal error: the tree has 2 roots");
+        assert_eq!(guarded(|| panic!("with\0zero")), Status::Panicked);
+        assert_eq!(told(), "internal error: with zero");
+        let status = guarded(|| std::panic::panic_any(7_u8));
+        assert_eq!(
+            (status, told().as_str()),
+            (Status::Panicked, "internal error: a panic")
+        );
+        // The thread goes on.
+        assert_eq!(guarded(|| Ok(())), Status::Ok);
+    }
+}
