@@ -4,11 +4,12 @@
 #   crates/nearfar-python/build.sh [wheel|test|bench]...     all three by default
 #
 # wheel: builds it, stripped, below ${CARGO_TARGET_DIR:-target}/wheels. test: installs it with pandas, polars,
-# pyarrow and DuckDB into a virtual environment of its own, and runs the tests there. bench: prints
-# python_fetch_ratio_duckdb there, as a line of JSON.
+# pyarrow and DuckDB into a virtual environment of its own, and runs the tests there, with every Python from 3.10
+# on that is found. bench: prints python_fetch_ratio_duckdb there, as a line of JSON.
 #
 # Needs cargo, a C compiler and Python 3.10 or later with venv; maturin and the packages that it is tested
-# beside come from the registry that pip is configured with. PYTHON names another Python.
+# beside come from the registry that pip is configured with. PYTHON names another Python, and PYTHONS those to test
+# with; by default the former and what pyenv has.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
 
@@ -36,20 +37,43 @@ check_size() {
 import pathlib, sys, zipfile
 [wheel] = pathlib.Path(sys.argv[1]).glob("*.whl")
 [entry] = [entry for entry in zipfile.ZipFile(wheel).infolist() if entry.filename.endswith(".so")]
-print(f"{wheel.name}: {wheel.stat().st_size} bytes, {entry.filename}: {entry.file_size} bytes")
-if wheel.stat().st_size > int(sys.argv[2]):
-    sys.exit(f"error: {wheel.name} has more than {sys.argv[2]} bytes")
+packed, limit = wheel.stat().st_size, int(sys.argv[2])
+print(f"{wheel.name}: {packed} bytes as it is downloaded, of {limit} at most")
+print(f"{entry.filename}: {entry.file_size} bytes as it is installed, stripped, which is not limited")
+if packed > limit:
+    sys.exit(f"error: {wheel.name} has more than {limit} bytes")
 PYTHON
 }
 
+# The Pythons to test with: PYTHONS, or the default one and the newest of each version that pyenv has.
+pythons() {
+    if [[ -n ${PYTHONS:-} ]]; then
+        printf '%s\n' $PYTHONS
+        return
+    fi
+    local found
+    for found in "$(command -v "$PYTHON")" "${PYENV_ROOT:-$HOME/.pyenv}"/versions/3.*/bin/python; do
+        "$found" -c 'import sys; v = sys.version_info; v >= (3, 10) and print(v.major, v.minor, sys.executable)' \
+            2>/dev/null || true
+    done | sort -u -k2,2n | cut -d' ' -f3
+}
+
 install() {
-    "$PYTHON" -m venv --clear "$CLEAN"
+    "$1" -m venv --clear "$CLEAN"
     "$CLEAN/bin/pip" install --quiet "$(echo "$WHEELS"/*.whl)" -r tests/requirements.txt
 }
 
-# Away from the sources, so that what is imported is what was installed.
 run_tests() {
-    install
+    local python
+    while read -r python; do
+        echo "== $("$python" --version)"
+        install "$python"
+        run_tests_of_one
+    done <<<"$(pythons)"
+}
+
+# Away from the sources, so that what is imported is what was installed.
+run_tests_of_one() {
     local tests=$PWD/tests package
     package=$(cd / && "$CLEAN/bin/python" -c 'import nearfar, pathlib; print(pathlib.Path(nearfar.__file__).parent)')
     (cd / && "$CLEAN/bin/python" -m pytest -q -p no:cacheprovider -c "$tests/pytest.ini" --rootdir "$tests" \
@@ -57,7 +81,7 @@ run_tests() {
 }
 
 bench() {
-    [[ -x $CLEAN/bin/python ]] || install
+    install "$PYTHON"
     (cd / && "$CLEAN/bin/python" "$OLDPWD/tests/bench_fetch.py" --format json)
 }
 

@@ -32,6 +32,9 @@ pub enum Failure {
     /// The caller has given it up.
     #[error("interrupted")]
     Interrupted,
+    /// Another thread of the caller's has given it up.
+    #[error("the statement was given up by interrupt()")]
+    GivenUp,
     /// Work that ended without a result: a bug.
     #[error("internal error: {0}")]
     Internal(String),
@@ -60,8 +63,10 @@ pub enum FailureKind {
     Unsupported,
     /// What the caller did wrong.
     Usage,
-    /// Given up.
+    /// Given up by Ctrl-C.
     Interrupted,
+    /// Given up by a call.
+    GivenUp,
     /// A bug.
     Internal,
 }
@@ -77,6 +82,7 @@ impl Failure {
             Self::Arrow(_) => FailureKind::Data,
             Self::Argument(_) | Self::Closed(_) | Self::Forked { .. } => FailureKind::Usage,
             Self::Interrupted => FailureKind::Interrupted,
+            Self::GivenUp => FailureKind::GivenUp,
             Self::Internal(_) => FailureKind::Internal,
         }
     }

@@ -1,11 +1,18 @@
 """DB-API 2.0, and what others do with an ADBC driver."""
 
+import os
+import signal
+import threading
+import time
+
 import nearfar
 import nearfar.dbapi
 import pandas
 import polars
 import pyarrow
 import pytest
+
+LONG = "SELECT sum(sqrt(a.value * b.value)) FROM generate_series(1, 1000000) a, generate_series(1, 1000000) b"
 
 
 @pytest.fixture
@@ -63,6 +70,24 @@ def test_it_shares_the_database_of_a_connection(db):
     with db.dbapi(autocommit=True) as connection, connection.cursor() as cursor:
         cursor.execute("SELECT n FROM t")
         assert cursor.fetchone() == (7,)
+
+
+def test_ctrl_c_ends_a_query(connection):
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        with connection.cursor() as cursor:
+            threading.Timer(0.5, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
+            began = time.monotonic()
+            with pytest.raises((KeyboardInterrupt, nearfar.dbapi.OperationalError)):
+                cursor.execute(LONG)
+                cursor.fetchall()
+            assert time.monotonic() - began < 10
+        connection.rollback()
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT 1")
+            assert cursor.fetchone() == (1,)
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def test_errors_have_their_classes(connection):

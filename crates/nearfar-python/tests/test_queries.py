@@ -2,6 +2,9 @@
 
 import datetime
 import decimal
+import pathlib
+import shutil
+import tempfile
 import threading
 
 import nearfar
@@ -157,6 +160,37 @@ def test_columns_move_to_an_emulated_tier():
 def test_a_budget_that_is_too_small_is_told():
     with nearfar.connect(near_budget="1MiB") as db, pytest.raises(nearfar.TierMemoryError):
         db.ingest("t", pyarrow.table({"n": list(range(3_000_000))}))
+
+
+def test_budgets_of_tiers_and_memory_of_queries_are_kept():
+    with nearfar.connect(profile="cxl-blades-4", budgets={"near": "256MiB", "far": "8MiB"}) as db:
+        far = {tier["name"]: tier for tier in db.tiers()}["far"]
+        assert far["budget_bytes"] == 8 << 20
+        db.execute("CREATE TABLE t AS SELECT value AS n, sqrt(value) AS r FROM generate_series(1, 4000000)")
+        with pytest.raises(nearfar.TierMemoryError, match="far"):
+            db.place("t", "far")
+        assert db.sql("SELECT count(*) FROM t").fetchone() == (4000000,)
+    with nearfar.connect(memory_limit="16MiB") as db:
+        query = "SELECT length(CAST(array_agg(value) AS VARCHAR)) FROM generate_series(1, 10000000)"
+        with pytest.raises(nearfar.TierMemoryError):
+            db.sql(query).fetchall()
+        assert db.sql("SELECT 1").fetchone() == (1,)
+
+
+def test_a_pool_keeps_tables_for_the_next_connection(tmp_path):
+    shared = pathlib.Path("/dev/shm")
+    folder = tempfile.mkdtemp(dir=shared) if shared.is_dir() else tmp_path
+    try:
+        pool = pathlib.Path(folder) / "pool"
+        with nearfar.connect(pool=pool, pool_bytes="64MiB", near_budget="64MiB") as db:
+            db.execute("CREATE TABLE t AS SELECT value AS n FROM generate_series(1, 1000)")
+            db.execute("CHECKPOINT")
+        with nearfar.connect(pool=pool, near_budget="64MiB") as db:
+            assert db.sql("SELECT sum(n) FROM t").fetchone() == (500500,)
+            with pytest.raises(nearfar.Error):
+                nearfar.connect(pool=pool)
+    finally:
+        shutil.rmtree(folder)
 
 
 def test_wrong_use_is_told(db):

@@ -264,6 +264,14 @@ class Connection:
         """Undoes it."""
         self.execute("ROLLBACK")
 
+    def interrupt(self) -> None:
+        """Gives up the statement that another thread waits for, which gets :class:`OperationalError`.
+
+        A commit that has begun goes on. Nothing happens where no statement runs.
+        """
+        self._check()
+        self._session.interrupt()
+
     def close(self) -> None:
         """Ends the session; the last one of a database closes it."""
         with self._lock:

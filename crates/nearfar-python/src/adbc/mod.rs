@@ -25,7 +25,7 @@ fn told(failure: Failure) -> Error {
         FailureKind::Data => Status::InvalidData,
         FailureKind::Files => Status::IO,
         FailureKind::Unsupported => Status::NotImplemented,
-        FailureKind::Interrupted => Status::Cancelled,
+        FailureKind::Interrupted | FailureKind::GivenUp => Status::Cancelled,
         FailureKind::Memory | FailureKind::Internal => Status::Internal,
     };
     Error::with_message_and_status(failure.to_string(), status)

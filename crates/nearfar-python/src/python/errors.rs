@@ -109,7 +109,7 @@ pub fn raised(failure: Failure) -> PyErr {
         FailureKind::Transaction => TransactionError::new_err(text),
         FailureKind::Memory => TierMemoryError::new_err(text),
         FailureKind::Data => DataError::new_err(text),
-        FailureKind::Files => OperationalError::new_err(text),
+        FailureKind::Files | FailureKind::GivenUp => OperationalError::new_err(text),
         FailureKind::Unsupported => NotSupportedError::new_err(text),
         FailureKind::Usage => InterfaceError::new_err(text),
         FailureKind::Interrupted => PyKeyboardInterrupt::new_err(text),

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use nearfar_sql::engine::StatementResult;
@@ -25,9 +26,13 @@ use crate::rows::{Interrupt, LastFailure, Rows};
 /// How long a thread waits for another one that reads the same rows, before it looks again.
 const LOCK_WAIT: Duration = Duration::from_millis(1);
 
-/// Asks the interpreter for Ctrl-C, where the caller's thread is the one that is told of it.
-fn of_interpreter() -> Interrupt {
-    Arc::new(|| {
+/// Asks the interpreter for Ctrl-C, where the caller's thread is the one that is told of it, and other threads whether
+/// they have given the statement up.
+fn of_interpreter(given_up: Arc<AtomicBool>) -> Interrupt {
+    Arc::new(move || {
+        if given_up.swap(false, Ordering::Relaxed) {
+            return Err(Failure::GivenUp);
+        }
         let asked = Python::try_attach(|py| py.check_signals().is_err());
         match asked {
             Some(false) => Ok(()),
@@ -78,8 +83,13 @@ impl PyDatabase {
 
     /// A new session.
     fn session(&self) -> PyResult<PySession> {
-        let client = Client::new(Arc::clone(&self.0), of_interpreter()).map_err(raised)?;
-        Ok(PySession(Mutex::new(Some(client))))
+        let given_up = Arc::default();
+        let interrupt = of_interpreter(Arc::clone(&given_up));
+        let client = Client::new(Arc::clone(&self.0), interrupt).map_err(raised)?;
+        Ok(PySession {
+            client: Mutex::new(Some(client)),
+            given_up,
+        })
     }
 
     /// The tiers as rows: name, budget and used bytes, and whether they are emulated.
@@ -116,11 +126,15 @@ impl PyStatement {
 
 /// A session. Its statements run one after another.
 #[pyclass(name = "Session", module = "nearfar._nearfar", frozen)]
-pub struct PySession(Mutex<Option<Client>>);
+pub struct PySession {
+    client: Mutex<Option<Client>>,
+    /// Whether another thread wants the end of what runs.
+    given_up: Arc<AtomicBool>,
+}
 
 impl PySession {
     fn client(&self) -> PyResult<Client> {
-        let client = self.0.lock().clone();
+        let client = self.client.lock().clone();
         client.ok_or_else(|| raised(Failure::Closed("connection")))
     }
 }
@@ -147,6 +161,7 @@ impl PySession {
         values: Option<Vec<Bound<'py, PyAny>>>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let client = self.client()?;
+        self.given_up.store(false, Ordering::Relaxed);
         let values = values.as_deref().map(parameters).transpose()?;
         let run = || client.run(&statement.0, values.as_ref());
         match py.detach(run).map_err(raised)? {
@@ -159,6 +174,11 @@ impl PySession {
                 Ok(tag.into_any())
             }
         }
+    }
+
+    /// Gives up what another thread waits for.
+    fn interrupt(&self) {
+        self.given_up.store(true, Ordering::Relaxed);
     }
 
     /// The names and types of a query's columns; nothing for another statement.
@@ -237,7 +257,7 @@ impl PySession {
 
     /// Ends the session.
     fn close(&self, py: Python<'_>) {
-        let client = self.0.lock().take();
+        let client = self.client.lock().take();
         py.detach(|| drop(client));
     }
 }
