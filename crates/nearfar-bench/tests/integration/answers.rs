@@ -105,6 +105,23 @@ fn a_rounded_decimal_agrees_with_a_float() {
     assert!(float(1.0).difference(&float(1.0 + 1e-8), &[]).is_some());
 }
 
+/// 0.57 rounded to the other side is 0.58, and as floats they are a little more than 0.01 apart.
+#[test]
+fn a_decimal_rounded_to_the_other_side_agrees_with_a_float() {
+    let exact = |units: i128| {
+        let array = Decimal128Array::from(vec![units]).with_precision_and_scale(19, 2);
+        answer(vec![("ratio", Arc::new(array.expect("19 digits")))])
+    };
+    let float = |value: f64| answer(vec![("ratio", Arc::new(Float64Array::from(vec![value])))]);
+    for cents in 0..200 {
+        let next = float((cents + 1) as f64 / 100.0);
+        assert_eq!(exact(cents).difference(&next, &[]), None, "{cents}");
+        assert_eq!(next.difference(&exact(cents), &[]), None, "{cents}");
+        let behind = float((cents as f64 + 1.001) / 100.0);
+        assert!(exact(cents).difference(&behind, &[]).is_some(), "{cents}");
+    }
+}
+
 #[test]
 fn order_matters_where_the_query_orders() {
     let rows = |keys: Vec<i64>, values: Vec<i64>| {
