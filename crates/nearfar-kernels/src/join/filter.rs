@@ -33,8 +33,8 @@ pub struct BloomFilter {
 impl BloomFilter {
     /// A filter of `keys`, but for those that are not in `valid`.
     pub fn of<K: Key, P: Probe>(keys: &[K], valid: Option<&Selection>, probe: &P) -> Self {
-        let mut filter = Self::for_keys(keys.len());
-        filter.add(0, keys, valid, probe);
+        let mut filter = Self::with_room(keys.len());
+        filter.put(0, keys, valid, probe);
         filter
     }
 
@@ -45,22 +45,22 @@ impl BloomFilter {
         cancel: &Cancel,
         probe: &P,
     ) -> Result<Self, JoinError> {
-        let mut filter = Self::for_keys(keys.len());
+        let mut filter = Self::with_room(keys.len());
         for (step, keys) in keys.chunks(STEP_ROWS).enumerate() {
             check_cancel(cancel)?;
-            filter.add(step * STEP_ROWS, keys, valid, probe);
+            filter.put(step * STEP_ROWS, keys, valid, probe);
         }
         Ok(filter)
     }
 
     /// A filter without keys, for so many.
-    fn for_keys(count: usize) -> Self {
+    pub fn with_room(count: usize) -> Self {
         let words = vec![0; count.div_ceil(WORD_KEYS).max(1)];
         Self { words }
     }
 
-    /// Adds the keys of the rows from `first` on.
-    fn add<K: Key, P: Probe>(
+    /// Adds the keys of the rows from `first` on, but for those that are not in `valid`.
+    pub fn put<K: Key, P: Probe>(
         &mut self,
         first: usize,
         keys: &[K],

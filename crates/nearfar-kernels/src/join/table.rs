@@ -93,6 +93,33 @@ impl JoinTable {
         Self::build_near(Isa::widest(), keys, valid, &Cancel::default(), probe)
     }
 
+    /// A table without rows in memory of its own, with room for so many. [`Self::put`] gives it its rows.
+    ///
+    /// ```
+    /// use nearfar_kernels::JoinTable;
+    /// use nearfar_model::Native;
+    ///
+    /// let keys = [1_i64, 2, 3, 2];
+    /// let mut table = JoinTable::with_room(keys.len())?;
+    /// table.put(&keys, 0..2, None, &Native);
+    /// table.put(&keys, 2..4, None, &Native);
+    /// assert!(!table.is_unique());
+    /// # Ok::<(), nearfar_kernels::JoinError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`JoinError::TooManyRows`].
+    pub fn with_room(rows: usize) -> Result<Self, JoinError> {
+        check_side(rows, None)?;
+        let table = LineTable::of_empty(Line::empty(Line::count_for(rows)));
+        Ok(Self::empty(Isa::widest(), table, vec![0; rows], rows))
+    }
+
+    /// Bytes that a table of so many rows takes.
+    pub fn bytes_for(rows: usize) -> usize {
+        Line::count_for(rows) * size_of::<Line>() + rows * size_of::<u32>()
+    }
+
     pub(super) fn build_near<K: Key, P: Probe>(
         isa: Isa,
         keys: &[K],
@@ -176,27 +203,51 @@ impl<L: AsRef<[Line]> + AsMut<[Line]>, N: AsRef<[u32]> + AsMut<[u32]>> JoinTable
         cancel: &Cancel,
         probe: &P,
     ) -> Result<Self, JoinError> {
-        let mut table = Self {
+        let mut table = Self::empty(isa, table, next, keys.len());
+        table.cancel = cancel.clone();
+        for begin in (0..keys.len()).step_by(STEP_ROWS) {
+            check_cancel(cancel)?;
+            let rows = begin..keys.len().min(begin + STEP_ROWS);
+            table.put(keys, rows, valid, probe);
+        }
+        Ok(table)
+    }
+
+    /// A table without rows, of lines and links that have room for so many.
+    fn empty(isa: Isa, table: LineTable<L>, next: N, rows: usize) -> Self {
+        Self {
             isa,
             table,
             next,
             is_unique: true,
             filter: None,
-            cancel: cancel.clone(),
-            rows: keys.len(),
-        };
-        for begin in (0..keys.len()).step_by(STEP_ROWS) {
-            check_cancel(cancel)?;
-            let build = Build {
-                table: &mut table,
-                keys,
-                rows: begin..keys.len().min(begin + STEP_ROWS),
-                valid,
-                probe,
-            };
-            vectors::run(isa, build);
+            cancel: Cancel::default(),
+            rows,
         }
-        Ok(table)
+    }
+
+    /// Puts some `rows` of `keys` in, which are as many as the table has room for: all of them step by step, each
+    /// once. Rows that are not in `valid` have no key.
+    ///
+    /// # Panics
+    /// Rows beyond `keys`, or keys of another number than there is room for.
+    pub fn put<K: Key, P: Probe>(
+        &mut self,
+        keys: &[K],
+        rows: Range<usize>,
+        valid: Option<&Selection>,
+        probe: &P,
+    ) {
+        assert_eq!(keys.len(), self.rows, "keys of a table with other room");
+        let isa = self.isa;
+        let build = Build {
+            table: self,
+            keys,
+            rows,
+            valid,
+            probe,
+        };
+        vectors::run(isa, build);
     }
 }
 
