@@ -39,6 +39,7 @@ pub mod foreign;
 mod interrupt;
 pub mod load;
 mod memory;
+mod operators;
 mod optimize;
 mod plan_rule;
 pub mod remote;

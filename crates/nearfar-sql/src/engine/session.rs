@@ -41,6 +41,7 @@ use crate::error::EngineError;
 use crate::foreign::GUARDED_FILES;
 use crate::interrupt;
 use crate::memory::{Charge, QueryMemory};
+use crate::operators::key_join::KeyJoins;
 use crate::optimize::{
     analyzer_rules, joined_subplans, logical_rules, narrow_decimals, plannable_rules, settings,
     undivided_rules,
@@ -462,8 +463,9 @@ fn config(engine: &Arc<Engine>, options: SessionOptions) -> SessionConfig {
 fn machine_rules(
     engine: &Arc<Engine>,
 ) -> impl Iterator<Item = Arc<dyn PhysicalOptimizerRule + Send + Sync>> {
-    let rules: [Arc<dyn PhysicalOptimizerRule + Send + Sync>; 7] = [
+    let rules: [Arc<dyn PhysicalOptimizerRule + Send + Sync>; 8] = [
         narrow_decimals(),
+        Arc::new(KeyJoins::new(engine.models().clone())),
         Arc::new(GUARDED_FILES),
         Arc::new(YIELDING_JOINS),
         Arc::new(SLICED_INPUTS),

@@ -125,6 +125,7 @@ pub struct Settings {
     count_accesses: bool,
     share_subplans: bool,
     narrow_outer_joins: bool,
+    key_joins: bool,
     group_finest_first: bool,
     plan_cache_mode: PlanCacheMode,
     isolation: Isolation,
@@ -176,6 +177,7 @@ impl Settings {
             count_accesses: true,
             share_subplans: true,
             narrow_outer_joins: true,
+            key_joins: true,
             group_finest_first: true,
             plan_cache_mode: PlanCacheMode::default(),
             isolation: Isolation::default(),
@@ -244,6 +246,11 @@ impl Settings {
     /// Whether outer joins are made inner ones where the joins above allow it.
     pub fn narrow_outer_joins(&self) -> bool {
         self.narrow_outer_joins
+    }
+
+    /// Whether hash joins by integers and the like are Nearfar's own.
+    pub fn key_joins(&self) -> bool {
+        self.key_joins
     }
 
     /// Has parts of a statement that are the same be computed each for itself.

@@ -41,7 +41,7 @@ pub struct OwnSetting {
 }
 
 /// All of them.
-pub const OWN: [OwnSetting; 21] = [
+pub const OWN: [OwnSetting; 22] = [
     OwnSetting {
         name: "default_tablespace",
         description: "Where tables are put that name no tablespace.",
@@ -211,6 +211,20 @@ pub const OWN: [OwnSetting; 21] = [
             Ok(())
         },
         show: |settings| settings.group_finest_first.to_string(),
+    },
+    OwnSetting {
+        name: "key_joins",
+        description: "Whether hash joins by integers, dates, times and decimals are Nearfar's own.",
+        scope: Scope::Session,
+        assign: |settings, given| {
+            settings.key_joins = given.boolean()?;
+            Ok(())
+        },
+        reset: |settings| {
+            settings.key_joins = true;
+            Ok(())
+        },
+        show: |settings| settings.key_joins.to_string(),
     },
     OwnSetting {
         name: "narrow_outer_joins",

@@ -22,6 +22,7 @@ mod heap;
 mod index_tiers;
 mod isolation;
 mod joins;
+mod key_joins;
 mod keys;
 mod leaks;
 mod locks;

@@ -1,0 +1,230 @@
+//! The side of a join that its table is of.
+
+use arrow::array::{
+    Array, ArrayRef, RecordBatch, RecordBatchOptions, UInt32Array, new_empty_array,
+};
+use arrow::compute::concat;
+use arrow::datatypes::SchemaRef;
+use datafusion::common::utils::memory::RecordBatchMemoryCounter;
+use datafusion::error::{DataFusionError, Result};
+use datafusion::execution::SendableRecordBatchStream;
+use datafusion::execution::memory_pool::MemoryReservation;
+use datafusion::physical_expr::PhysicalExprRef;
+use futures::TryStreamExt;
+use nearfar_kernels::{BloomFilter, JoinTable, NO_ROW};
+use nearfar_model::Native;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+
+use super::keys::{Keys, Packing, with_values};
+
+/// Rows that are put into a table between two moments at which the query can end: a millisecond.
+const STEP_ROWS: usize = 64 << 10;
+
+/// Rows of a table: they have numbers of 32 bits, of which one stands for no row.
+const ROWS_MAX: usize = u32::MAX as usize - 1;
+
+/// What a build side is collected for.
+pub struct Collect {
+    pub schema: SchemaRef,
+    /// The columns of the key.
+    pub keys: Vec<PhysicalExprRef>,
+    /// Whether it has to be known which rows have found a partner.
+    pub marks: bool,
+    /// Whether keys are looked for in a filter before the table, since that is on a tier that is far.
+    pub is_filtered: bool,
+    /// Streams of the probe side that will use it.
+    pub probes: usize,
+}
+
+/// The rows of a build side, and their table.
+#[derive(Debug)]
+pub struct BuildSide {
+    batch: RecordBatch,
+    /// The columns of the key.
+    key_columns: Vec<ArrayRef>,
+    /// None where the columns of the key do not fit one number, or rows are too many.
+    table: Option<KeyTable>,
+    marks: Option<Marks>,
+    /// Streams of the probe side that are not at their end.
+    probing: AtomicUsize,
+    /// As long as these rows are there.
+    _memory: MemoryReservation,
+}
+
+/// A table, and how keys become what is in it.
+#[derive(Debug)]
+pub struct KeyTable {
+    pub table: JoinTable,
+    pub packing: Packing,
+}
+
+impl BuildSide {
+    /// All rows of `input`, and a table of their keys. Memory is asked for before it is taken.
+    ///
+    /// # Errors
+    /// Those of the input, too little memory, and keys that cannot be computed.
+    pub async fn collect(
+        input: SendableRecordBatchStream,
+        memory: MemoryReservation,
+        how: &Collect,
+    ) -> Result<Self> {
+        let batch = collected(input, &memory, &how.schema).await?;
+        let rows = batch.num_rows();
+        let key_columns = evaluate(&how.keys, &batch)?;
+        let table = match Packing::of([&key_columns[..]].into_iter())? {
+            Some(packing) if rows <= ROWS_MAX => {
+                memory.try_grow(JoinTable::bytes_for(rows))?;
+                let keys = packing.keys(&key_columns)?;
+                let table = table_of(&keys, how.is_filtered).await?;
+                Some(KeyTable { table, packing })
+            }
+            // Another join goes on, with memory of its own.
+            _ => {
+                memory.free();
+                None
+            }
+        };
+        Ok(Self {
+            marks: how.marks.then(|| Marks::of(rows)),
+            batch,
+            key_columns,
+            table,
+            probing: AtomicUsize::new(how.probes),
+            _memory: memory,
+        })
+    }
+
+    pub fn batch(&self) -> &RecordBatch {
+        &self.batch
+    }
+
+    /// The columns of the key.
+    pub fn key_columns(&self) -> &[ArrayRef] {
+        &self.key_columns
+    }
+
+    /// None where the columns of the key do not fit one number, or rows are too many.
+    pub fn table(&self) -> Option<&KeyTable> {
+        self.table.as_ref()
+    }
+
+    /// Notes that these rows have found a partner, all but [`NO_ROW`].
+    pub fn mark(&self, rows: &[u32]) {
+        if let Some(marks) = &self.marks {
+            let found = rows.iter().filter(|row| **row != NO_ROW);
+            found.for_each(|row| marks.set(*row));
+        }
+    }
+
+    /// Ends one stream of the probe side, and says whether it was the last one.
+    pub fn end_probe(&self) -> bool {
+        self.probing.fetch_sub(1, Ordering::AcqRel) == 1
+    }
+
+    /// The rows that have found a partner, or those that have found none, among `count` rows from `first` on.
+    pub fn marked(&self, is_marked: bool, first: usize, count: usize) -> UInt32Array {
+        let end = self.batch.num_rows().min(first + count);
+        let rows = (first as u32..end as u32).filter(|row| {
+            let found = self.marks.as_ref().is_some_and(|marks| marks.has(*row));
+            found == is_marked
+        });
+        UInt32Array::from_iter_values(rows)
+    }
+}
+
+/// The values of `expressions` for the rows of a batch.
+///
+/// # Errors
+/// What evaluating one reports.
+pub fn evaluate(expressions: &[PhysicalExprRef], batch: &RecordBatch) -> Result<Vec<ArrayRef>> {
+    let values = expressions
+        .iter()
+        .map(|expression| expression.evaluate(batch)?.into_array(batch.num_rows()));
+    values.collect()
+}
+
+/// The rows of `input` in one batch. Column by column, so that no more than one column is there twice.
+async fn collected(
+    mut input: SendableRecordBatchStream,
+    memory: &MemoryReservation,
+    schema: &SchemaRef,
+) -> Result<RecordBatch> {
+    let mut columns: Vec<Vec<ArrayRef>> = vec![Vec::new(); schema.fields().len()];
+    let mut counter = RecordBatchMemoryCounter::new();
+    let mut rows = 0;
+    while let Some(batch) = input.try_next().await? {
+        if batch.num_rows() == 0 {
+            continue;
+        }
+        memory.try_grow(counter.count_batch(&batch))?;
+        rows += batch.num_rows();
+        for (column, array) in columns.iter_mut().zip(batch.columns()) {
+            column.push(array.clone());
+        }
+    }
+    // What a query holds below has done its work.
+    drop(input);
+    let mut whole = Vec::with_capacity(columns.len());
+    for (arrays, field) in columns.into_iter().zip(schema.fields()) {
+        let arrays: Vec<&dyn Array> = arrays.iter().map(AsRef::as_ref).collect();
+        whole.push(match arrays[..] {
+            [] => new_empty_array(field.data_type()),
+            _ => concat(&arrays)?,
+        });
+        tokio::task::yield_now().await;
+    }
+    let options = RecordBatchOptions::new().with_row_count(Some(rows));
+    Ok(RecordBatch::try_new_with_options(
+        schema.clone(),
+        whole,
+        &options,
+    )?)
+}
+
+async fn table_of(keys: &Keys, is_filtered: bool) -> Result<JoinTable> {
+    let rows = keys.len();
+    let mut table =
+        JoinTable::with_room(rows).map_err(|error| DataFusionError::External(error.into()))?;
+    let mut filter = is_filtered.then(|| BloomFilter::with_room(rows));
+    for first in (0..rows).step_by(STEP_ROWS) {
+        let step = first..rows.min(first + STEP_ROWS);
+        with_values!(keys, |values, valid| {
+            if let Some(filter) = &mut filter {
+                filter.put(first, &values[..step.end][first..], valid, &Native);
+            }
+            table.put(values, step, valid, &Native);
+        });
+        tokio::task::yield_now().await;
+    }
+    Ok(match filter {
+        Some(filter) => table.with_filter(filter),
+        None => table,
+    })
+}
+
+/// A bit for each row of a build side.
+#[derive(Debug)]
+struct Marks {
+    words: Vec<AtomicU64>,
+}
+
+impl Marks {
+    fn of(rows: usize) -> Self {
+        let words = (0..rows.div_ceil(64)).map(|_| AtomicU64::new(0));
+        Self {
+            words: words.collect(),
+        }
+    }
+
+    /// Streams set bits concurrently, and the last one to end reads them: [`BuildSide::end_probe`] orders that.
+    fn set(&self, row: u32) {
+        let (word, bit) = (&self.words[row as usize / 64], 1 << (row % 64));
+        if word.load(Ordering::Relaxed) & bit == 0 {
+            word.fetch_or(bit, Ordering::Relaxed);
+        }
+    }
+
+    fn has(&self, row: u32) -> bool {
+        self.words[row as usize / 64].load(Ordering::Relaxed) & 1 << (row % 64) != 0
+    }
+}

@@ -1,0 +1,3 @@
+//! Operators of Nearfar's own, in the place of DataFusion's.
+
+pub mod key_join;

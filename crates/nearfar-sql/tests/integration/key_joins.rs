@@ -1,0 +1,191 @@
+//! Joins by keys of 64 bits have the answers of DataFusion's joins.
+
+use nearfar_sql::engine::{Engine, Session};
+
+use super::support::{error, options, run};
+
+/// Tables with duplicates, nulls, keys that only one side has, and more pairs than a batch has rows.
+async fn session() -> Session {
+    let session = Engine::new(options()).expect("an engine").session();
+    let tables = "CREATE TABLE a AS SELECT nullif(value % 700, 3) AS k, (value % 5)::int AS n, value AS v, \
+                    'text ' || value % 11 AS s FROM generate_series(1, 9000) t(value); \
+                  CREATE TABLE b AS SELECT nullif(value % 900, 7) AS k, (value % 7)::int AS n, value * 3 AS v, \
+                    'text ' || value % 13 AS s FROM generate_series(1, 4000) t(value); \
+                  CREATE TABLE one AS SELECT value AS k, (value % 5)::int AS n, value AS v \
+                    FROM generate_series(-20, 400) t(value); \
+                  CREATE TABLE none AS SELECT * FROM one WHERE v > 1000; \
+                  CREATE TABLE wide AS SELECT (value - 200) * 45000000000000000 AS k, (value * 9000000)::int AS n, \
+                    value AS v FROM generate_series(1, 200) t(value)";
+    run(&session, tables).await;
+    session
+}
+
+/// Has joins divide their sides, or share one table.
+const MODES: [&str; 2] = [
+    "SET datafusion.optimizer.hash_join_single_partition_threshold = 0; \
+     SET datafusion.optimizer.hash_join_single_partition_threshold_rows = 0",
+    "SET datafusion.optimizer.hash_join_single_partition_threshold = 16777216; \
+     SET datafusion.optimizer.hash_join_single_partition_threshold_rows = 16777216",
+];
+
+async fn assert_same(session: &Session, sql: &str) {
+    for mode in MODES {
+        run(session, mode).await;
+        run(session, "SET key_joins = off").await;
+        let expected = run(session, sql).await;
+        run(session, "SET key_joins = on").await;
+        assert_eq!(run(session, sql).await, expected, "{mode}: {sql}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn plans_have_them_where_keys_are_numbers() {
+    let session = session().await;
+    let by_number = "EXPLAIN SELECT count(*) FROM a JOIN b ON a.k = b.k AND a.n = b.n";
+    let by_text = "EXPLAIN SELECT count(*) FROM a JOIN b ON a.s = b.s";
+    let plan = run(&session, by_number).await;
+    assert!(plan.contains("KeyJoinExec: mode="), "{plan}");
+    assert!(!plan.contains("HashJoinExec"), "{plan}");
+    let plan = run(&session, by_text).await;
+    assert!(plan.contains("HashJoinExec"), "{plan}");
+    run(&session, "SET key_joins = off").await;
+    let plan = run(&session, by_number).await;
+    assert!(
+        plan.contains("HashJoinExec") && !plan.contains("KeyJoinExec"),
+        "{plan}"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn joins_of_all_kinds_have_the_same_answers() {
+    let session = session().await;
+    let sums =
+        "SELECT count(*), count(x.k), count(y.k), sum(x.v), sum(y.v), min(x.n), max(y.n) FROM";
+    let of_left = "SELECT count(*), count(x.k), sum(x.v), sum(x.n) FROM";
+    let tables = [
+        ("a", "b"),
+        ("b", "a"),
+        ("a", "one"),
+        ("one", "a"),
+        ("none", "a"),
+        ("a", "none"),
+        ("wide", "wide"),
+    ];
+    let conditions = [
+        "x.k = y.k",
+        "x.k = y.k AND x.n = y.n",
+        "x.k = y.k AND x.v < y.v",
+        "x.k + 1 = y.k AND x.n = y.n AND x.v <> y.v + 1",
+    ];
+    for (x, y) in tables {
+        for on in conditions {
+            for kind in ["JOIN", "LEFT JOIN", "RIGHT JOIN", "FULL JOIN"] {
+                assert_same(&session, &format!("{sums} {x} x {kind} {y} y ON {on}")).await;
+            }
+            for kind in ["EXISTS", "NOT EXISTS"] {
+                let found = format!("{kind} (SELECT FROM {y} y WHERE {on})");
+                assert_same(&session, &format!("{of_left} {x} x WHERE {found}")).await;
+            }
+        }
+        for kind in ["IN", "NOT IN"] {
+            let found = format!("x.k {kind} (SELECT k FROM {y} WHERE k IS NOT NULL)");
+            assert_same(&session, &format!("{of_left} {x} x WHERE {found}")).await;
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn keys_of_all_types_have_the_same_answers() {
+    let session = session().await;
+    let types = [
+        "smallint",
+        "int",
+        "bigint",
+        "numeric(9, 2)",
+        "numeric(18, 3)",
+        "numeric(30, 3)",
+        "date",
+        "timestamp",
+        "real",
+        "text",
+        "boolean",
+    ];
+    for data_type in types {
+        let cast = |table: &str| {
+            let value = match data_type {
+                "date" => "DATE '2020-01-01' + k::int".to_owned(),
+                "timestamp" => "TIMESTAMP '2020-01-01' + k * INTERVAL '1 hour'".to_owned(),
+                "boolean" => "k % 2 = 0".to_owned(),
+                other => format!("k::{other}"),
+            };
+            let few = if data_type == "boolean" {
+                "WHERE v < 90"
+            } else {
+                ""
+            };
+            format!("(SELECT {value} AS k, n, v FROM {table} {few})")
+        };
+        let (x, y) = (cast("a"), cast("b"));
+        for on in ["x.k = y.k", "x.k = y.k AND x.n = y.n"] {
+            let sql = format!(
+                "SELECT count(*), sum(x.v), sum(y.v), min(x.k), max(y.k) FROM {x} x LEFT JOIN {y} y ON {on}"
+            );
+            assert_same(&session, &sql).await;
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn orders_and_limits_are_kept() {
+    let session = session().await;
+    for sql in [
+        "SELECT x.k, x.v, y.v FROM a x JOIN b y ON x.k = y.k ORDER BY x.v, y.v LIMIT 20000 OFFSET 100",
+        "SELECT x.k, x.v FROM (SELECT * FROM a ORDER BY v) x JOIN one y ON x.k = y.k ORDER BY x.v",
+        "SELECT x.v, count(*) FROM a x JOIN b y ON x.k = y.k GROUP BY x.v ORDER BY x.v",
+        "SELECT x.v, sum(y.v) OVER (ORDER BY x.v, y.v) FROM a x JOIN b y ON x.k = y.k WHERE x.v < 500 ORDER BY 1, 2",
+        "SELECT x.s, y.s, z.s FROM a x JOIN b y ON x.k = y.k JOIN a z ON z.k = y.k WHERE x.v < 300 \
+         ORDER BY 1, 2, 3 LIMIT 100",
+    ] {
+        assert_same(&session, sql).await;
+    }
+    let first = run(
+        &session,
+        "SELECT count(*) FROM (SELECT 1 FROM a x JOIN b y ON x.k = y.k LIMIT 9000)",
+    )
+    .await;
+    assert!(first.contains("9000"), "{first}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn scans_are_told_the_keys() {
+    let session = session().await;
+    for mode in MODES {
+        run(&session, mode).await;
+        for few in ["v < 30", "v < 1500"] {
+            let sql = format!(
+                "EXPLAIN ANALYZE SELECT count(*) FROM (SELECT * FROM b WHERE {few}) x JOIN a y ON x.k = y.k AND x.n = y.n"
+            );
+            let analyzed = run(&session, &sql).await;
+            assert!(analyzed.contains("key_is_there"), "{analyzed}");
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn errors_below_come_through() {
+    let session = session().await;
+    for mode in MODES {
+        run(&session, mode).await;
+        for sql in [
+            "SELECT count(*) FROM (SELECT k, 1 / (n - 2) AS d FROM a) x JOIN b y ON x.k = y.k WHERE x.d >= 0",
+            "SELECT count(*) FROM b x JOIN (SELECT k, 1 / (n - 2) AS d FROM a) y ON x.k = y.k WHERE y.d >= 0",
+            "SELECT count(*) FROM a x JOIN b y ON x.k = y.k AND 1 / (x.n - y.n) = 1",
+        ] {
+            let message = error(&session, sql).await;
+            assert!(
+                message.to_lowercase().contains("divide by zero"),
+                "{sql}: {message}"
+            );
+        }
+    }
+}
