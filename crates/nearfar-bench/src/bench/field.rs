@@ -31,6 +31,7 @@ pub(super) struct Found {
     pub loads: Vec<ContenderLoads>,
     pub comparisons: Vec<Comparison>,
     pub counting: Option<Comparison>,
+    pub without: Vec<(String, Comparison)>,
     pub absent: Vec<(Rival, String)>,
 }
 
@@ -77,6 +78,7 @@ impl Field<'_> {
             comparisons.push(self.alternate(&mut nearfar, &mut memtable)?);
         }
         let counting = self.compare_counting(&mut nearfar)?;
+        let without = self.compare_without(&mut nearfar)?;
         let absent = self.for_each_rival(|mut rival| {
             comparisons.push(self.alternate(&mut nearfar, &mut rival)?);
             Ok(())
@@ -85,6 +87,7 @@ impl Field<'_> {
             loads,
             comparisons,
             counting,
+            without,
             absent,
         })
     }
@@ -95,6 +98,7 @@ impl Field<'_> {
         let mut contender = self.load_last(&mut loads[0])?;
         let nearfar = self.run_alone(&mut contender)?;
         let counting = self.compare_counting(&mut contender)?;
+        let without = self.compare_without(&mut contender)?;
         drop(contender);
         let mut comparisons = Vec::new();
         if let Some(loads) = loads.get_mut(1) {
@@ -109,6 +113,7 @@ impl Field<'_> {
             loads,
             comparisons,
             counting,
+            without,
             absent,
         })
     }
@@ -254,31 +259,59 @@ impl Field<'_> {
     /// Each query alternates between Nearfar with its accesses counted and Nearfar without; of TPC-H only, whose queries
     /// tell what there is to tell.
     fn compare_counting(&self, nearfar: &mut Contender) -> Result<Option<Comparison>, BenchError> {
-        if self.options.suite != Suite::TpcH {
-            return Ok(None);
-        }
-        let mut queries = Vec::with_capacity(self.texts.len());
+        let is_told = self.options.suite == Suite::TpcH;
+        let comparison = is_told.then(|| self.compare_switched(nearfar, "count_accesses"));
+        comparison.transpose()
+    }
+
+    /// Each query alternates between Nearfar and Nearfar without one setting after the other.
+    fn compare_without(
+        &self,
+        nearfar: &mut Contender,
+    ) -> Result<Vec<(String, Comparison)>, BenchError> {
+        let settings = self.options.without.iter();
+        let compared = settings.map(|setting| {
+            let comparison = self.compare_switched(nearfar, setting)?;
+            Ok((setting.clone(), comparison))
+        });
+        compared.collect()
+    }
+
+    /// Each query alternates between Nearfar with a setting on and Nearfar with it off.
+    fn compare_switched(
+        &self,
+        nearfar: &mut Contender,
+        setting: &str,
+    ) -> Result<Comparison, BenchError> {
+        let (mut queries, mut missed) = (Vec::with_capacity(self.texts.len()), Vec::new());
+        // Before the first query, which may be left out where it fails: a setting that is not there is not.
+        nearfar.query(&format!("SET {setting} = on"))?;
         for (number, text) in &self.texts {
-            let query = self.in_turn(*number, |side| {
-                let counts = matches!(side, Side::Nearfar);
-                nearfar.query(&format!("SET nearfar.count_accesses = {counts}"))?;
+            let compared = self.in_turn(*number, |side| {
+                let is_on = matches!(side, Side::Nearfar);
+                nearfar.query(&format!("SET {setting} = {is_on}"))?;
                 nearfar.query(text)
-            })?;
-            self.observer.on(&BenchEvent::Counted {
-                query: *number,
-                counting_seconds: query.nearfar_summary().median,
-                plain_seconds: query.rival_summary().median,
             });
-            queries.push(query);
+            match compared.map_err(|error| self.missed(error, NEARFAR, *number)) {
+                Ok(query) => {
+                    self.observer.on(&BenchEvent::Switched {
+                        query: *number,
+                        on_seconds: query.nearfar_summary().median,
+                        off_seconds: query.rival_summary().median,
+                    });
+                    queries.push(query);
+                }
+                Err(query) => missed.push(query?),
+            }
         }
-        nearfar.query("RESET nearfar.count_accesses")?;
-        Ok(Some(Comparison {
+        nearfar.query(&format!("RESET {setting}"))?;
+        Ok(Comparison {
             who: NEARFAR,
             version: nearfar.version().to_owned(),
             queries,
-            missed: Vec::new(),
+            missed,
             ended: None,
-        }))
+        })
     }
 
     /// Runs of one query by two sides. Whoever comes first finds the caches as the other left them,

@@ -47,6 +47,7 @@ impl BenchOutcome {
             "load runs": self.options.load_runs,
             "queries": self.options.queries,
             "rivals": rivals,
+            "without": self.options.without,
         })
     }
 
@@ -55,7 +56,9 @@ impl BenchOutcome {
         let mut metrics: Vec<Metric> = self
             .comparisons
             .iter()
-            .flat_map(|comparison| comparison_metrics(self.options.suite, comparison))
+            .flat_map(|comparison| {
+                comparison_metrics(self.options.suite, comparison.who.name(), comparison)
+            })
             .collect();
         metrics.extend(
             self.absent
@@ -75,6 +78,10 @@ impl BenchOutcome {
         metrics.extend(self.counting.iter().map(|counting| {
             let ratio = counting.geometric_mean_ratio();
             Metric::of_runs("counter_overhead_ratio", &ratio, "ratio", MEASURED)
+        }));
+        metrics.extend(self.without.iter().flat_map(|(setting, comparison)| {
+            let own = comparison_metrics(self.options.suite, "without", comparison).into_iter();
+            own.map(|metric| metric.with("setting", setting.as_str()))
         }));
         for metric in &mut metrics {
             let dimensions = &mut metric.dimensions;
@@ -121,8 +128,8 @@ impl BenchOutcome {
     }
 }
 
-fn comparison_metrics(suite: Suite, comparison: &Comparison) -> Vec<Metric> {
-    let (suite, rival) = (suite.name(), comparison.who.name());
+fn comparison_metrics(suite: Suite, rival: &str, comparison: &Comparison) -> Vec<Metric> {
+    let suite = suite.name();
     let name = format!("{suite}_geomean_ratio_{rival}");
     let mean = match comparison.queries.is_empty() {
         true => Metric::unavailable(&name, "no query was compared", "ratio", MEASURED),

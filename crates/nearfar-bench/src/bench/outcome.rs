@@ -22,6 +22,8 @@ pub struct BenchOutcome {
     pub comparisons: Vec<Comparison>,
     /// Queries on Nearfar with accesses counted, against the same without; of TPC-H.
     pub counting: Option<Comparison>,
+    /// Queries on Nearfar with each of the settings on, against the same with it off.
+    pub without: Vec<(String, Comparison)>,
     /// Rivals that did not take part, and why.
     pub absent: Vec<(Rival, String)>,
 }
@@ -236,6 +238,7 @@ mod tests {
             loads: Vec::new(),
             comparisons: vec![against(Rival::DuckDb, &[(1, 1.0), (2, 8.0), (3, 1.0)])],
             counting: None,
+            without: Vec::new(),
             absent: Vec::new(),
         };
         assert_eq!(outcome.best_ratio(), None);

@@ -32,6 +32,8 @@ pub struct BenchOptions {
     pub memtable: bool,
     /// Rivals beside those.
     pub rivals: Vec<Rival>,
+    /// Settings of Nearfar, each on or off, without which queries are run in turn with them.
+    pub without: Vec<String>,
     /// The folder in which Parquet files are written, about 0.4 GB per scale factor; they are
     /// removed in the end. The system's for temporary files if none.
     pub directory: Option<PathBuf>,
@@ -58,6 +60,7 @@ impl BenchOptions {
             load_runs: 3,
             memtable: true,
             rivals: Vec::new(),
+            without: Vec::new(),
             directory: None,
         }
     }
@@ -123,15 +126,14 @@ pub enum BenchEvent {
         /// The time it took.
         seconds: f64,
     },
-    /// All runs of a query by Nearfar with and without counting accesses are done; seconds are
-    /// medians.
-    Counted {
+    /// All runs of a query by Nearfar with and without a setting are done; seconds are medians.
+    Switched {
         /// The query.
         query: u8,
-        /// Median with counting.
-        counting_seconds: f64,
-        /// Median without.
-        plain_seconds: f64,
+        /// Median with the setting on.
+        on_seconds: f64,
+        /// Median with it off.
+        off_seconds: f64,
     },
     /// All runs of a query by Nearfar and this contender, in turn, are done; seconds are medians.
     Compared {
@@ -191,6 +193,7 @@ pub fn compare(
         loads: found.loads,
         comparisons: found.comparisons,
         counting: found.counting,
+        without: found.without,
         absent: found.absent,
     })
 }

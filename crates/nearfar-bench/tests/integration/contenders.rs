@@ -116,6 +116,32 @@ fn contenders_apart_are_compared_too() {
     );
 }
 
+#[test]
+fn queries_take_turns_with_and_without_a_setting() {
+    let without = ["key_joins", "share_subplans"].map(str::to_owned);
+    let options = BenchOptions {
+        memtable: false,
+        rivals: Vec::new(),
+        without: without.to_vec(),
+        ..small()
+    };
+    let outcome = compare(&options, &Threads, &()).expect("a comparison");
+    let names = outcome.without.iter().map(|(setting, _)| setting);
+    assert!(names.eq(&without));
+    let metrics = outcome.metrics();
+    let means = metrics
+        .iter()
+        .filter(|metric| metric.metric == "tpch_geomean_ratio_without");
+    let means = means.map(|metric| metric.dimensions["setting"].clone());
+    assert!(means.eq(without));
+    let unknown = BenchOptions {
+        without: vec!["no_such_setting".to_owned()],
+        ..options
+    };
+    let error = compare(&unknown, &Threads, &()).expect_err("no such setting");
+    assert!(error.to_string().contains("no_such_setting"), "{error}");
+}
+
 /// As [`Threads`], but a MemTable that ends in its second query.
 struct ShortLived;
 

@@ -113,6 +113,9 @@ pub struct ComparisonArgs {
     /// Leave DataFusion's own tables out.
     #[arg(long)]
     pub no_memtable: bool,
+    /// Run queries with this setting on and off in turn, such as share_subplans; may be repeated.
+    #[arg(long, value_name = "SETTING")]
+    pub without: Vec<String>,
     /// The interpreter of rivals that are Python packages.
     #[arg(long, value_name = "PROGRAM", default_value = "python3")]
     pub python: PathBuf,

@@ -85,6 +85,7 @@ fn run_comparison(suite: Suite, args: &ComparisonArgs) -> anyhow::Result<()> {
         load_runs: args.load_runs.get(),
         memtable: !args.no_memtable,
         rivals: args.rivals.clone(),
+        without: args.without.clone(),
         directory: Some(folder.path().to_owned()),
     };
     let launcher = Processes {
@@ -144,14 +145,14 @@ impl BenchObserver for Follower {
             } => {
                 format!("q{query}: {who} alone {:.1} ms", seconds * 1e3)
             }
-            BenchEvent::Counted {
+            BenchEvent::Switched {
                 query,
-                counting_seconds,
-                plain_seconds,
+                on_seconds,
+                off_seconds,
             } => format!(
-                "q{query}: {:.1} ms counting accesses, {:.1} ms without",
-                counting_seconds * 1e3,
-                plain_seconds * 1e3
+                "q{query}: {:.1} ms with the setting, {:.1} ms without",
+                on_seconds * 1e3,
+                off_seconds * 1e3
             ),
             BenchEvent::Compared {
                 who,

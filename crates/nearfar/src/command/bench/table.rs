@@ -27,10 +27,7 @@ pub fn write(outcome: &BenchOutcome, out: &mut dyn Write) -> io::Result<()> {
     )?;
     for comparison in &outcome.comparisons {
         writeln!(out, "\n{} ({})", comparison.who, comparison.version)?;
-        queries(comparison).write_page(out)?;
-        for Missed { query, reason } in &comparison.missed {
-            writeln!(out, "q{query} is left out: {reason}")?;
-        }
+        write_queries(comparison, &comparison.who.to_string(), out)?;
         if let Some(Ended { query, reason }) = &comparison.ended {
             let who = comparison.who;
             writeln!(
@@ -38,6 +35,10 @@ pub fn write(outcome: &BenchOutcome, out: &mut dyn Write) -> io::Result<()> {
                 "q{query} and those after it are not compared: {who} ended ({reason})"
             )?;
         }
+    }
+    for (setting, comparison) in &outcome.without {
+        writeln!(out, "\nwith {setting} on, over the time with it off")?;
+        write_queries(comparison, "off", out)?;
     }
     writeln!(
         out,
@@ -60,12 +61,19 @@ pub fn write(outcome: &BenchOutcome, out: &mut dyn Write) -> io::Result<()> {
     )
 }
 
-fn queries(comparison: &Comparison) -> Grid {
-    let rival = comparison.who.to_string();
+fn write_queries(comparison: &Comparison, rival: &str, out: &mut dyn Write) -> io::Result<()> {
+    queries(comparison, rival).write_page(out)?;
+    for Missed { query, reason } in &comparison.missed {
+        writeln!(out, "q{query} is left out: {reason}")?;
+    }
+    Ok(())
+}
+
+fn queries(comparison: &Comparison, rival: &str) -> Grid {
     let mut grid = Grid::new([
         ("query", Align::Left),
         ("Nearfar", Align::Right),
-        (rival.as_str(), Align::Right),
+        (rival, Align::Right),
         ("ratio", Align::Right),
         ("over the runs", Align::Right),
     ]);
