@@ -33,6 +33,14 @@ const NEEDED_RULES: [&str; 14] = [
     "optimize_projections",
 ];
 
+/// Settings that switch physical rules off.
+const SWITCHED_OFF: [&str; 4] = [
+    "SET key_joins = off",
+    "SET share_subplans = off",
+    "SET group_finest_first = off",
+    "SET narrow_outer_joins = off",
+];
+
 impl Failure {
     /// Whether it depends on the order in which values are computed, on time, or on memory.
     pub fn is_excused(&self) -> bool {
@@ -47,18 +55,21 @@ impl Failure {
 pub enum Engine {
     /// Over the wire.
     Wire(Client),
-    /// A session without the optimizer's rules, and threads that have a stack for it.
+    /// A session without the optimizer's rules and the operators of Nearfar's own, and threads that have a stack for it.
     Unoptimised(Session, Handle),
 }
 
 impl Engine {
-    pub fn unoptimised(session: Session, threads: Handle) -> Self {
+    pub async fn unoptimised(session: Session, threads: Handle) -> Self {
         let context = session.context().clone();
         let rules = context.state().optimizer().rules.clone();
         for rule in rules.iter().map(|rule| rule.name()) {
             if !NEEDED_RULES.contains(&rule) {
                 context.remove_optimizer_rule(rule);
             }
+        }
+        for setting in SWITCHED_OFF {
+            session.execute(setting).await.expect(setting);
         }
         Self::Unoptimised(session, threads)
     }

@@ -64,7 +64,7 @@ impl Setup {
             true => server.engine.session(),
             false => engine().session(),
         };
-        let unoptimised = Engine::unoptimised(session, server.threads());
+        let unoptimised = Engine::unoptimised(session, server.threads()).await;
         let postgres = postgres(PATIENCE).await.map(Engine::Wire);
         for step in &tables.steps {
             nearfar
