@@ -126,7 +126,6 @@ fn hold(figure: Figure, every: usize, keys: u64, most: f64) {
     let outcome = reproduce_with("p", &points, &profile, Some(&mut trees), |_, _| ()).unwrap();
     let error = outcome.mape_percent().unwrap();
     assert!(error <= most, "{figure:?}: {error:.2} of at most {most}");
-    println!("{figure:?}, every {every}, {keys} keys: {error:.2}");
 }
 
 /// What `docs/reproduction.md` says of two million keys, with some margin. `nearfar-measure` holds the other figures.

@@ -17,7 +17,6 @@ fn error(figure: Figure, every: usize) -> f64 {
 fn hold(figure: Figure, every: usize, most: f64) {
     let error = error(figure, every);
     assert!(error <= most, "{figure:?}: {error:.2} of at most {most}");
-    println!("{figure:?}, every {every}: {error:.2}");
 }
 
 #[test]

@@ -100,7 +100,7 @@ impl Room {
         let (low, high) = bounds.unwrap_or((0, 0));
         let numbers = high.abs_diff(low).saturating_add(1);
         let bits_max = BITS_MAX_PER_KEY.saturating_mul(rows as u64);
-        match numbers <= bits_max.max(BITS_ALWAYS).min(BITS_MAX) {
+        match numbers <= bits_max.clamp(BITS_ALWAYS, BITS_MAX) {
             true => Self::Bits {
                 low,
                 words: numbers.div_ceil(64) as usize,
