@@ -43,6 +43,7 @@ fn small() -> BenchOptions {
         load_runs: 1,
         memtable: true,
         rivals: vec![Rival::DuckDb],
+        without: Vec::new(),
         directory: None,
     }
 }

@@ -116,7 +116,7 @@ fn a_specification_runs_in_memory_and_in_the_model() {
     let json = [&both[..], &["--format", "json"]].concat();
     let text = run_in(folder.path(), json).succeeded();
     let (_, metrics) = read(text.as_bytes()).expect("results");
-    let of = |name: &str| metrics.iter().filter(move |metric| metric.metric == name);
+    let of = |name: &'static str| metrics.iter().filter(move |metric| metric.metric == name);
     assert_eq!(complete_runs(&metrics), 4, "two runs, twice");
     for ratio in of("ratio") {
         let value = |name: &str| ratio.dimensions[name].as_f64().expect("a number");
