@@ -11,6 +11,7 @@ mod errors;
 mod failover;
 mod faults;
 mod files;
+mod histories;
 mod interference;
 mod interrupt;
 mod lost;

@@ -18,7 +18,8 @@ use tokio::task::JoinHandle;
 
 use crate::node::Node;
 use crate::support::{run, temp};
-use client::{Client, Contents, Counts, Limit, Random, cancel};
+pub use client::Random;
+use client::{Client, Contents, Counts, Limit, cancel};
 
 /// What the clients do and when they are interrupted, as far as the machine lets it be said.
 const SEED: &str = "NEARFAR_CRASH_SEED";
@@ -47,7 +48,7 @@ enum Interruption {
 
 use Interruption::{Cancels, Killed, Promoted, Stopped, Terminated, Timeouts};
 
-fn number_of(name: &str) -> Option<u64> {
+pub fn number_of(name: &str) -> Option<u64> {
     let text = std::env::var(name).ok()?;
     Some(
         text.parse()
@@ -55,7 +56,7 @@ fn number_of(name: &str) -> Option<u64> {
     )
 }
 
-fn say(line: &str) {
+pub fn say(line: &str) {
     use std::io::Write;
     let _ = writeln!(std::io::stdout().lock(), "{line}");
 }
@@ -246,7 +247,7 @@ fn tell(counts: &Counts, rounds: &BTreeMap<Interruption, u64>) {
     ));
 }
 
-fn seed() -> u64 {
+pub fn seed() -> u64 {
     number_of(SEED).unwrap_or_else(|| u64::from(std::process::id()))
 }
 
