@@ -18,7 +18,7 @@ use tokio::sync::Mutex;
 use tokio::task::yield_now;
 use tokio::time::{sleep, timeout};
 
-use super::extended::{Portal, Prepared};
+use super::extended::{Parsed, Portal, Prepared};
 use super::failure::{Failure, state};
 use super::interrupt::{Ended, stopping};
 use super::login;
@@ -50,6 +50,8 @@ pub struct Connection {
     pub cancel: CancelKey,
     pub prepared: HashMap<String, Arc<Prepared>>,
     pub portals: HashMap<String, Portal>,
+    /// What messages have prepared, under whatever name.
+    pub parsed: Recent<Parsed>,
     /// The statements of texts that are one statement each.
     pub recent: Recent<Read>,
     /// What is known of texts with parameters in place of their integers.

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use arrow::datatypes::{DataType, SchemaRef};
 use bytes::Bytes;
 use datafusion::scalar::ScalarValue;
-use nearfar_sql::engine::{Charge, Described, PREPARED_MAX, TransactionState};
+use nearfar_sql::engine::{Charge, Described, KnownDefinitions, PREPARED_MAX, TransactionState};
 use nearfar_sql::sql::Statement;
 use pgwire::messages::PgWireBackendMessage;
 use pgwire::messages::data::{NoData, ParameterDescription};
@@ -30,13 +30,22 @@ use crate::wire::{Bind, Parse, Target};
 const NAMES_MAX: usize = PREPARED_MAX;
 
 /// A prepared statement.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Prepared {
     /// None for a text without a statement.
     read: Option<Read>,
     parameters: Vec<Parameter>,
     /// The columns of its rows, if it gives rows.
     columns: Option<Told>,
+    /// What all of this was found out from, if it is known whole.
+    definitions: Option<KnownDefinitions>,
+}
+
+/// A text that was prepared, with the types that the client gave its parameters.
+#[derive(Debug, Clone)]
+pub struct Parsed {
+    types: Arc<[u32]>,
+    prepared: Arc<Prepared>,
 }
 
 /// The columns of a statement's rows.
@@ -93,26 +102,47 @@ impl Connection {
             let message = "too many prepared statements: close some";
             return Err(Failure::new(state::PROGRAM_LIMIT_EXCEEDED, message).into());
         }
+        let prepared = match self.parsed_before(&parse) {
+            Some(prepared) => prepared,
+            None => self.prepare(&parse).await?,
+        };
+        self.prepared.insert(parse.name, prepared);
+        let complete = PgWireBackendMessage::ParseComplete(ParseComplete::new());
+        Ok(self.writer.add(&complete)?)
+    }
+
+    /// What was prepared of the same text not long ago, where that would be the same again.
+    fn parsed_before(&self, parse: &Parse) -> Option<Arc<Prepared>> {
+        let parsed = self.parsed.get(&parse.sql)?;
+        let definitions = parsed.prepared.definitions.as_ref()?;
+        let is_same = *parsed.types == parse.types[..]
+            && self.session.transaction_state() != TransactionState::Failed
+            && self.session.has_definitions(definitions);
+        is_same.then_some(parsed.prepared)
+    }
+
+    /// Reads and describes a statement, and keeps it for when its text comes again.
+    async fn prepare(&mut self, parse: &Parse) -> Result<Arc<Prepared>, Ended> {
         let deadline = self.deadline();
-        let mut statements = self.read(parse.sql, deadline).await?;
+        let mut statements = self.read(parse.sql.clone(), deadline).await?;
         if statements.len() > 1 {
             let message = "cannot insert multiple commands into a prepared statement";
             return Err(Failure::new(state::SYNTAX_ERROR, message).into());
         }
-        let prepared = match statements.pop() {
-            Some(read) => {
-                self.describe_statement(read, &parse.types, deadline)
-                    .await?
-            }
-            None => Prepared {
-                read: None,
-                parameters: Vec::new(),
-                columns: None,
-            },
+        let Some(read) = statements.pop() else {
+            return Ok(Arc::default());
         };
-        self.prepared.insert(parse.name, Arc::new(prepared));
-        let complete = PgWireBackendMessage::ParseComplete(ParseComplete::new());
-        Ok(self.writer.add(&complete)?)
+        let text = Arc::clone(&read.text);
+        let prepared = self
+            .describe_statement(read, &parse.types, deadline)
+            .await?;
+        let prepared = Arc::new(prepared);
+        if prepared.definitions.is_some() {
+            let types = parse.types.as_slice().into();
+            let prepared = Arc::clone(&prepared);
+            self.parsed.keep(&text, Parsed { types, prepared });
+        }
+        Ok(prepared)
     }
 
     /// What a statement that was read is like, whose parameters the client says to have `types`.
@@ -146,6 +176,7 @@ impl Connection {
             parameters: Parameter::all(types, &described.parameters),
             // What can't be sent is an error now, not when rows come.
             columns: described.columns.map(Told::new).transpose()?,
+            definitions: described.definitions,
         })
     }
 
@@ -215,8 +246,16 @@ impl Connection {
         let Some(cast) = cast.map(Arc::new) else {
             return Ok((described, statement));
         };
+        // The types were found out with the definitions of before.
+        let definitions = described.definitions;
         match self.describe_as(&cast, (text, types), deadline).await {
-            Ok(described) => Ok((described, cast)),
+            Ok(described) => Ok((
+                Described {
+                    definitions,
+                    ..described
+                },
+                cast,
+            )),
             Err(Ended::Failed(failure)) if failure.code == state::QUERY_CANCELED => {
                 Err(failure.into())
             }

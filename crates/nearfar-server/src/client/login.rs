@@ -311,6 +311,7 @@ impl Login<'_> {
             cancel,
             prepared: HashMap::new(),
             portals: HashMap::new(),
+            parsed: Recent::default(),
             recent: Recent::default(),
             shapes: Recent::default(),
             place: Some(place),

@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use super::Engine;
 use super::execute::PreparedChange;
+use super::known_definitions::KnownDefinitions;
 use super::session::Session;
 use crate::error::EngineError;
 use crate::scan::table_of;
@@ -36,6 +37,8 @@ pub struct Described {
     pub casts: Vec<Option<DataType>>,
     /// The columns of its rows, if it is a query.
     pub columns: Option<SchemaRef>,
+    /// What this was found out from, if it is known whole: with the same, the statement is described the same.
+    pub definitions: Option<KnownDefinitions>,
 }
 
 /// More parameters than the wire protocol can number.
@@ -72,6 +75,12 @@ impl Session {
                 StatementKind::DataFusion { statement, .. } => (statement, false),
                 _ => return Ok(Described::default()),
             },
+            StatementKind::Transaction(_) => {
+                return Ok(Described {
+                    definitions: Some(KnownDefinitions::none(self)),
+                    ..Described::default()
+                });
+            }
             StatementKind::Cursor(CursorCommand::Fetch {
                 name,
                 is_move: false,
@@ -92,7 +101,10 @@ impl Session {
         };
         let transaction = self.current_transaction()?;
         let state = super::execute::within(&transaction, self.context().state());
+        // Before it is planned: what others define meanwhile is noticed.
+        let definitions = KnownDefinitions::of(self, &state, parsed);
         let plan = super::execute::plan(&state, parsed).await?;
+        let is_of_rows = !matches!(plan, LogicalPlan::Ddl(_) | LogicalPlan::Statement(_));
         let parameters = parameters(&plan)?;
         let casts = casts(&plan, parameters.len())?;
         let plan = self.executed(plan).await?;
@@ -100,6 +112,7 @@ impl Session {
             casts,
             parameters,
             columns: columns(&settled(&state, &plan)).filter(|_| is_query),
+            definitions: definitions.filter(|_| is_query && is_of_rows),
         })
     }
 
