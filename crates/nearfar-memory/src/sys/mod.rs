@@ -34,4 +34,4 @@ pub use processes::{Ending, end_group, end_with_thread, place_thread};
 pub use shared::{Durability, SharedMapping};
 pub use shared_file::{NO_FOLLOW, SharedFile, SharedKind};
 pub use space::free_bytes;
-pub use threads::{allowed_cpus, pin_thread, yield_to_others};
+pub use threads::{ThreadPlaces, allowed_cpus, pin_thread, yield_to_others};

@@ -45,6 +45,54 @@ pub fn allowed_cpus() -> Result<Vec<u32>, SysError> {
     Ok((0..CPUS_MAX as u32).filter(has).collect())
 }
 
+/// Processors for threads that are numbered, such as the copiers of a copy: each is pinned to one, and those of higher
+/// numbers than there are processors share them.
+///
+/// ```
+/// use nearfar_memory::sys::{ThreadPlaces, allowed_cpus};
+///
+/// let places = ThreadPlaces::new(allowed_cpus()?);
+/// std::thread::scope(|scope| {
+///     for copier in 0..5 {
+///         let places = &places;
+///         scope.spawn(move || places.pin(copier));
+///     }
+/// });
+/// # Ok::<(), nearfar_memory::sys::SysError>(())
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ThreadPlaces {
+    cpus: Vec<u32>,
+}
+
+impl ThreadPlaces {
+    /// These processors, which the first threads take in this order.
+    pub fn new(cpus: Vec<u32>) -> Self {
+        Self { cpus }
+    }
+
+    /// Number of processors.
+    pub fn len(&self) -> usize {
+        self.cpus.len()
+    }
+
+    /// Whether there is no processor: then no thread is pinned.
+    pub fn is_empty(&self) -> bool {
+        self.cpus.is_empty()
+    }
+
+    /// Pins the calling thread, which has this number.
+    ///
+    /// # Errors
+    /// As [`pin_thread`].
+    pub fn pin(&self, thread: usize) -> Result<(), SysError> {
+        match self.cpus.len() {
+            0 => Ok(()),
+            places => pin_thread(&self.cpus[thread % places..][..1]),
+        }
+    }
+}
+
 /// Gives the calling thread the least priority that a thread can have: others go first wherever they
 /// want its processor.
 ///
@@ -108,6 +156,31 @@ mod tests {
         .join()
         .unwrap();
         assert_eq!(allowed_cpus(), Ok(all), "other threads are not pinned");
+    }
+
+    #[test]
+    fn numbered_threads_take_processors_in_turn() {
+        let all = allowed_cpus().unwrap();
+        let places = ThreadPlaces::new(all.clone());
+        for thread in 0..2 * all.len() {
+            let places = places.clone();
+            let expected = vec![all[thread % all.len()]];
+            let pinned = std::thread::spawn(move || {
+                places.pin(thread).unwrap();
+                allowed_cpus().unwrap()
+            });
+            assert_eq!(pinned.join().unwrap(), expected);
+        }
+        std::thread::spawn(move || {
+            assert_eq!(ThreadPlaces::new(Vec::new()).pin(3), Ok(()));
+            assert_eq!(
+                allowed_cpus(),
+                Ok(all),
+                "nothing is pinned without a processor"
+            );
+        })
+        .join()
+        .unwrap();
     }
 
     #[test]
