@@ -7,6 +7,7 @@ use crate::isa::Isa;
 use crate::key::Key;
 use crate::line::Line;
 use crate::line_table::{LineTable, NO_ROW, hash};
+use crate::selection::Selection;
 use crate::vectors::{self, Kernel, Vectors, prefetch};
 
 /// Rows whose groups are looked up before any of them is aggregated.
@@ -149,12 +150,16 @@ impl<T: Number, P: Probe> Kernel for ByCode<'_, T, P> {
 /// let sums: Vec<_> = groups.groups().map(|(key, group)| (key, group.sum)).collect();
 /// assert_eq!(sums, [(70_000, 4), (-3, 2)]);
 /// ```
+///
+/// Rows whose key is null are a group of their own ([`Self::add_valid`]).
 #[derive(Debug, Clone)]
 pub struct HashGroups<K, T> {
     isa: Isa,
     table: LineTable<Vec<Line>>,
     keys: Vec<K>,
     summaries: Vec<Summary<T>>,
+    /// Of rows without a key.
+    nulls: Summary<T>,
 }
 
 impl<K: Key, T: Number> Default for HashGroups<K, T> {
@@ -176,6 +181,7 @@ impl<K: Key, T: Number> HashGroups<K, T> {
             table: LineTable::of_empty(Line::empty(Line::count_for(BLOCK_ROWS))),
             keys: Vec::new(),
             summaries: Vec::new(),
+            nulls: Summary::default(),
         }
     }
 
@@ -184,13 +190,49 @@ impl<K: Key, T: Number> HashGroups<K, T> {
     /// # Panics
     /// Where there are not as many keys as values, or more than `u32::MAX - 1` groups.
     pub fn add<P: Probe>(&mut self, keys: &[K], column: &[T], probe: &P) {
+        self.add_rows(keys, None, column, probe);
+    }
+
+    /// Adds every value to the group of its key, and those of rows that are not in `valid`, whose key is null, to a
+    /// group of their own, as `GROUP BY` has it.
+    ///
+    /// ```
+    /// use nearfar_kernels::{HashGroups, Selection};
+    /// use nearfar_model::Native;
+    ///
+    /// let mut valid = Selection::all(3);
+    /// valid.remove([0b010]);
+    /// let mut groups = HashGroups::new();
+    /// groups.add_valid(&[7_i64, 7, 7], &valid, &[1_i64, 2, 3], &Native);
+    /// let sums: Vec<_> = groups.groups().map(|(key, group)| (key, group.sum)).collect();
+    /// assert_eq!(sums, [(7, 4)]);
+    /// assert_eq!(groups.null_group().map(|group| group.sum), Some(2));
+    /// ```
+    ///
+    /// # Panics
+    /// As [`Self::add`], and where `valid` is of another number of rows.
+    pub fn add_valid<P: Probe>(&mut self, keys: &[K], valid: &Selection, column: &[T], probe: &P) {
+        assert_eq!(keys.len(), valid.len(), "a selection of other rows");
+        self.add_rows(keys, Some(valid), column, probe);
+    }
+
+    fn add_rows<P: Probe>(
+        &mut self,
+        keys: &[K],
+        valid: Option<&Selection>,
+        column: &[T],
+        probe: &P,
+    ) {
         assert_eq!(keys.len(), column.len(), "a key for each value");
-        for (keys, column) in keys.chunks(BLOCK_ROWS).zip(column.chunks(BLOCK_ROWS)) {
+        let blocks = keys.chunks(BLOCK_ROWS).zip(column.chunks(BLOCK_ROWS));
+        for (index, (keys, column)) in blocks.enumerate() {
             self.make_room(keys.len(), probe);
             let isa = self.isa;
             let block = Block {
                 groups: &mut *self,
+                begin: index * BLOCK_ROWS,
                 keys,
+                valid,
                 column,
                 probe,
             };
@@ -203,12 +245,17 @@ impl<K: Key, T: Number> HashGroups<K, T> {
         self.keys.iter().copied().zip(&self.summaries)
     }
 
-    /// Number of groups.
+    /// The group of rows whose key is null; `None` where there was no such row.
+    pub fn null_group(&self) -> Option<&Summary<T>> {
+        (self.nulls.count > 0).then_some(&self.nulls)
+    }
+
+    /// Number of groups with a key.
     pub fn len(&self) -> usize {
         self.keys.len()
     }
 
-    /// Whether there is no group.
+    /// Whether there is no group with a key.
     pub fn is_empty(&self) -> bool {
         self.keys.is_empty()
     }
@@ -258,7 +305,10 @@ impl<K: Key, P: Probe> Kernel for Again<'_, K, P> {
 
 struct Block<'a, K, T, P> {
     groups: &'a mut HashGroups<K, T>,
+    /// The first of its rows, as `valid` counts them.
+    begin: usize,
     keys: &'a [K],
+    valid: Option<&'a Selection>,
     column: &'a [T],
     probe: &'a P,
 }
@@ -270,7 +320,9 @@ impl<K: Key, T: Number, P: Probe> Kernel for Block<'_, K, T, P> {
     fn run<V: Vectors>(self) {
         let Self {
             groups,
+            begin,
             keys,
+            valid,
             column,
             probe,
         } = self;
@@ -285,6 +337,10 @@ impl<K: Key, T: Number, P: Probe> Kernel for Block<'_, K, T, P> {
             if row + DISTANCE < keys.len() {
                 groups.table.prefetch(homes[row + DISTANCE], probe);
             }
+            if valid.is_some_and(|valid| !valid.contains(begin + row)) {
+                found[row] = NO_ROW;
+                continue;
+            }
             let next = groups.keys.len() as u32;
             let (bits, home) = (key.bits(), homes[row]);
             let group = groups.table.find_or_insert::<V, P>(bits, home, next, probe);
@@ -298,7 +354,10 @@ impl<K: Key, T: Number, P: Probe> Kernel for Block<'_, K, T, P> {
             };
         }
         for (group, value) in found.iter().zip(column) {
-            let summary = &mut groups.summaries[*group as usize];
+            let summary = match *group {
+                NO_ROW => &mut groups.nulls,
+                group => &mut groups.summaries[group as usize],
+            };
             tell!(probe.write(std::ptr::from_ref(summary).addr(), size_of_val(summary)));
             summary.add(*value);
         }

@@ -123,6 +123,70 @@ fn large_groups_grow_their_table() {
     }
 }
 
+/// Groups of `keys`, null where `valid` says so, as SQL has them: NaNs are one key, and so are both zeros.
+fn assert_float_groups(keys: &[f64], valid: &Selection) {
+    let values: Vec<i32> = (0..keys.len() as i32).collect();
+    let bits = |key: f64| match key {
+        key if key.is_nan() => f64::NAN.to_bits(),
+        0.0 => 0,
+        key => key.to_bits(),
+    };
+    let mut expected: BTreeMap<Option<u64>, Vec<i32>> = BTreeMap::new();
+    for (row, value) in values.iter().enumerate() {
+        let key = valid.contains(row).then(|| bits(keys[row]));
+        expected.entry(key).or_default().push(*value);
+    }
+    let expected: BTreeMap<Option<u64>, Summary<i32>> = expected
+        .into_iter()
+        .map(|(key, values)| (key, oracle(values.into_iter())))
+        .collect();
+    for aggregate in variants() {
+        let mut groups = HashGroups::of(aggregate);
+        groups.add_valid(keys, valid, &values, &Native);
+        let with_key = groups
+            .groups()
+            .map(|(key, group)| (Some(bits(key)), *group));
+        let null = groups.null_group().map(|group| (None, *group));
+        let found: BTreeMap<Option<u64>, Summary<i32>> = with_key.chain(null).collect();
+        assert_eq!(found, expected, "{aggregate:?}");
+        assert_eq!(groups.len() + usize::from(null.is_some()), expected.len());
+    }
+}
+
+const FLOATS: [f64; 9] = [
+    f64::NAN,
+    -f64::NAN,
+    0.0,
+    -0.0,
+    1.5,
+    -1.5,
+    f64::INFINITY,
+    f64::NEG_INFINITY,
+    f64::MIN_POSITIVE,
+];
+
+#[test]
+fn nan_both_zeros_and_null_are_a_group_each() {
+    // Blocks have 1024 rows.
+    for rows in [1, 2, 9, 1023, 1024, 1025, 2500] {
+        let keys: Vec<f64> = (0..rows)
+            .map(|row| FLOATS[row * 7 % FLOATS.len()])
+            .collect();
+        let mut valid = Selection::all(rows);
+        assert_float_groups(&keys, &valid);
+        valid.remove((0..rows as u64).map(|word| 0xf0f1_u64.rotate_left(word as u32)));
+        assert_float_groups(&keys, &valid);
+        assert_float_groups(&keys, &Selection::none(rows));
+    }
+}
+
+#[test]
+#[should_panic(expected = "a selection of other rows")]
+fn keys_that_are_null_are_of_as_many_rows() {
+    let valid = Selection::all(3);
+    HashGroups::new().add_valid(&[1_i64, 2], &valid, &[1_i64, 2], &Native);
+}
+
 proptest! {
     #[test]
     fn summaries_agree_with_a_loop(

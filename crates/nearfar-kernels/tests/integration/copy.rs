@@ -258,6 +258,80 @@ fn a_copier_begins_no_more_than_the_piece_that_it_had_when_it_was_cancelled() {
     }
 }
 
+/// The bound of the module's documentation.
+const CANCELLED_IN: Duration = Duration::from_millis(100);
+
+/// How long `copy` goes on after it was cancelled from outside, at least of five times: other programs that run make
+/// single ones longer, and no copy that waits for more than it may is ever fast.
+fn ends_after_cancel(copy: impl Fn(&CopyCancel)) -> Duration {
+    let once = || {
+        let cancel = CopyCancel::default();
+        let cancels = cancel.clone();
+        let canceller = thread::spawn(move || {
+            thread::sleep(Duration::from_millis(20));
+            let cancelled = Instant::now();
+            cancels.cancel();
+            cancelled
+        });
+        copy(&cancel);
+        canceller.join().unwrap().elapsed()
+    };
+    (0..5).map(|_| once()).min().unwrap()
+}
+
+#[test]
+fn copies_and_waits_end_within_the_bound() {
+    // A chunk of 64 MiB is 256 pieces of 5 ms.
+    let far = vec![0; 64 << 20];
+    let slow = |_| Bad::TakesLong;
+    let streams = ends_after_cancel(|cancel| {
+        let buffers = vec![vec![0; far.len()]];
+        let options = options(far.len(), 1);
+        let found = streamed(&far, buffers, options, cancel, slow, vec![collect]);
+        assert_eq!(found, Ok(vec![Err(CopyError::Cancelled)]));
+    });
+    assert!(streams < CANCELLED_IN, "{streams:?}");
+    let stages = ends_after_cancel(|cancel| {
+        let mut near = vec![0; far.len()];
+        let parts = vec![StagePart {
+            from: &far,
+            to: &mut near,
+        }];
+        let found = staged(parts, options(far.len(), 1), cancel, slow, |staged| {
+            staged.wait(0).map(<[u8]>::len)
+        });
+        assert_eq!(found, Ok(Err(CopyError::Cancelled)));
+    });
+    assert!(stages < CANCELLED_IN, "{stages:?}");
+}
+
+#[test]
+fn more_copiers_than_cores_copy_every_byte_once() {
+    let cores = thread::available_parallelism().unwrap().get();
+    let copiers = 4 * cores + 3;
+    for (length, consumers) in [(0, 1), (64, 2), (100_000, 3)] {
+        assert_streamed(length, options(64, copiers), 2 * copiers, consumers);
+        assert_streamed(length, options(64, copiers), 1, consumers);
+        let far = bytes(length);
+        let copied = AtomicUsize::new(0);
+        let mut near = vec![0; length];
+        let parts = vec![StagePart {
+            from: &far,
+            to: &mut near,
+        }];
+        let (options, cancel) = (options(64, copiers), CopyCancel::default());
+        let found = staged(
+            parts,
+            options,
+            &cancel,
+            |_| Counting(&copied),
+            |staged| staged.wait(0).map(<[u8]>::to_vec),
+        );
+        assert_eq!(found, Ok(Ok(far)));
+        assert_eq!(copied.into_inner(), length);
+    }
+}
+
 #[test]
 fn adaptive_copiers_work_as_many_as_are_waited_for() {
     let far = bytes(100_000);

@@ -171,21 +171,51 @@ fn a_probe_pauses_and_no_result_is_much_larger() {
     assert!(calls > 15);
 }
 
+/// Floating-point keys as integers that are equal where SQL has them equal: all NaNs are one key, and so are both zeros.
+fn as_sql(keys: &[f64], valid: &Selection) -> Column {
+    let key = |key: &f64| match *key {
+        key if key.is_nan() => -1,
+        0.0 => -2,
+        key => key.to_bits().cast_signed(),
+    };
+    (keys.iter().map(key).collect(), valid.clone())
+}
+
 #[test]
-fn floating_point_keys_are_equal_as_in_sql() {
-    let build = [f64::NAN, -0.0, 1.5];
-    let join = HashJoin::new(JoinKind::Inner, JoinPlan::default());
-    let mut rows = Vec::new();
-    join.run(
-        (&build, None),
-        (&[0.0, -f64::NAN, 1.0], None),
-        &Native,
-        |matched| {
-            rows.extend(pairs(matched));
-        },
-    )
-    .unwrap();
-    assert_eq!(rows, [(0, 1), (1, 0)]);
+fn nan_zeros_and_nulls_are_joined_as_in_sql_by_every_kind_and_plan() {
+    const KEYS: [f64; 7] = [f64::NAN, -f64::NAN, 0.0, -0.0, 1.5, -1.5, f64::INFINITY];
+    // The probe side finds NaN and zero by the other sign too, and has keys that are not there.
+    let build: Vec<f64> = (0..40).map(|row| KEYS[row * 3 % KEYS.len()]).collect();
+    let probed: Vec<f64> = (0..1500)
+        .map(|row| KEYS[row * 5 % KEYS.len()] * if row % 11 == 0 { 3.0 } else { 1.0 })
+        .collect();
+    let mut valid = [Selection::all(build.len()), Selection::all(probed.len())];
+    for is_with_nulls in [false, true] {
+        if is_with_nulls {
+            valid[0].remove([0b1_0010_1001]);
+            valid[1].remove((0..1500 / 64).map(|word| 0x8421_u64.rotate_left(word)));
+        }
+        let [build_valid, probe_valid] = &valid;
+        let sides = (as_sql(&build, build_valid), as_sql(&probed, probe_valid));
+        for kind in KINDS {
+            let expected = oracle(kind, &sides.0, &sides.1);
+            assert!(!expected.is_empty(), "{kind:?} finds something");
+            for plan in plans() {
+                for isa in Isa::available() {
+                    let join = HashJoin::new(kind, plan).with_isa(isa).unwrap();
+                    let mut rows = Vec::new();
+                    let build = (&build[..], Some(build_valid));
+                    let probed = (&probed[..], Some(probe_valid));
+                    join.run(build, probed, &Native, |matched| {
+                        rows.extend(pairs(matched))
+                    })
+                    .unwrap();
+                    rows.sort_unstable();
+                    assert_eq!(rows, expected, "{join:?}");
+                }
+            }
+        }
+    }
 }
 
 #[test]
