@@ -262,3 +262,115 @@ pub fn staged_from<S: Fetch, R>(
         result
     }))
 }
+
+#[cfg(all(test, loom))]
+mod loom_tests {
+    use super::super::fetch::FetchError;
+    use super::super::sync::Arc;
+    use super::*;
+
+    const CHUNK_BYTES: usize = 2;
+
+    /// Parts of so many bytes, in memory that outlives the model's threads.
+    fn parts(lengths: &[usize], copiers: usize) -> Arc<Staged<'static>> {
+        let part = |bytes: &usize| Part {
+            to: vec![0_u8; *bytes].leak().as_mut_ptr(),
+            bytes: *bytes,
+            of: PhantomData,
+        };
+        Arc::new(Staged {
+            parts: lengths.iter().map(part).collect(),
+            progress: Mutex::new(Progress {
+                next: (0, 0),
+                left: lengths
+                    .iter()
+                    .map(|bytes| bytes.div_ceil(CHUNK_BYTES))
+                    .collect(),
+                stopped: None,
+                active: copiers,
+                copiers,
+            }),
+            changed: Condvar::new(),
+            chunk_bytes: CHUNK_BYTES,
+            cancel: Box::leak(Box::default()),
+        })
+    }
+
+    /// Gives the number of the part, or is lost.
+    struct Numbers {
+        lost_part: Option<usize>,
+    }
+
+    impl Fetch for Numbers {
+        fn fetch(&mut self, part: usize, _: usize, to: &mut [u8]) -> Result<(), FetchError> {
+            if self.lost_part == Some(part) {
+                return Err(FetchError::new("lost"));
+            }
+            to.fill(part as u8 + 1);
+            Ok(())
+        }
+    }
+
+    fn copies(
+        staged: &Arc<Staged<'static>>,
+        copier: usize,
+        lost_part: Option<usize>,
+    ) -> loom::thread::JoinHandle<()> {
+        let staged = Arc::clone(staged);
+        loom::thread::spawn(move || staged.copy(copier, &mut Numbers { lost_part }))
+    }
+
+    fn check(model: impl Fn() + Send + Sync + 'static) {
+        let mut builder = loom::model::Builder::new();
+        builder.preemption_bound = Some(2);
+        builder.check(model);
+    }
+
+    #[test]
+    fn two_copiers_and_who_waits_see_whole_parts() {
+        check(|| {
+            let staged = parts(&[3, 2], 2);
+            let copiers = [0, 1].map(|copier| copies(&staged, copier, None));
+            assert_eq!(staged.wait(1), Ok(&[2, 2][..]));
+            assert_eq!(staged.wait(0), Ok(&[1, 1, 1][..]));
+            copiers.map(|copier| copier.join().unwrap());
+        });
+    }
+
+    #[test]
+    fn who_waits_wakes_copiers_that_rest() {
+        check(|| {
+            let staged = parts(&[2, 2], 2);
+            lock(&staged.progress).active = 0;
+            let copier = copies(&staged, 0, None);
+            assert_eq!(staged.wait(0), Ok(&[1, 1][..]));
+            assert_eq!(staged.wait(1), Ok(&[2, 2][..]));
+            copier.join().unwrap();
+        });
+    }
+
+    #[test]
+    fn a_copier_whose_source_is_lost_leaves_nobody_waiting() {
+        check(|| {
+            let staged = parts(&[2, 2], 2);
+            let copiers = [0, 1].map(|copier| copies(&staged, copier, Some(1)));
+            assert_eq!(
+                staged.wait(1),
+                Err(CopyError::Fetch(FetchError::new("lost")))
+            );
+            copiers.map(|copier| copier.join().unwrap());
+        });
+    }
+
+    #[test]
+    fn work_that_ends_early_ends_copiers() {
+        check(|| {
+            let staged = parts(&[2, 2], 1);
+            // It rests, and nobody will wake it by waiting.
+            lock(&staged.progress).active = 0;
+            let copier = copies(&staged, 0, None);
+            staged.stop(CopyError::Abandoned);
+            copier.join().unwrap();
+        });
+    }
+}
