@@ -241,7 +241,7 @@ fn check_reads(transaction: &Transaction, elements: &Elements<'_>, findings: &mu
             let example = || format!("{key} in {transaction:?} became {end:?}");
             findings.note(Anomaly::Incompatible, example);
         }
-        let last = list.last().zip(writers.last().flatten());
+        let last = list.last().zip(writers.next_back().flatten());
         if let Some((last, writer)) = last
             && writer.last_append(key) != Some(*last)
         {
@@ -354,11 +354,10 @@ fn skew(graph: &Graph) -> Option<Cycle> {
         .anti()
         .map(|(from, to, why)| ((from, to), why))
         .collect();
-    let both = anti.iter().find_map(|((from, to), why)| {
+    anti.iter().find_map(|((from, to), why)| {
         let back = anti.get(&(*to, *from))?;
         Some(vec![(*from, *why), (*to, *back)])
-    });
-    both
+    })
 }
 
 #[cfg(test)]
