@@ -20,7 +20,7 @@ use super::copy::Decoder;
 use super::failure::{Failure, state};
 use super::interrupt::{Ended, interruption};
 use super::running::Joined;
-use super::statement::{Read, TEXT};
+use super::statement::Read;
 use crate::wire::{ReadError, Reader, Request};
 
 /// Pieces that wait to be read.
@@ -52,14 +52,16 @@ impl Connection {
         let (session, wanted) = (self.session.clone(), Arc::clone(statement));
         let work = Box::pin(async move { session.copied_columns(&wanted).await });
         let schema = self.on_workers(&read.text, deadline, work).await?;
-        let formats = vec![TEXT; schema.fields().len()];
+        let columns = schema.fields().len();
         let decoder = Decoder::new(
             copy.table.to_string(),
             schema,
             copy.options.clone(),
             self.shared.options.max_message_bytes,
         )?;
-        let response = CopyInResponse::new(TEXT as i8, formats.len() as i16, formats);
+        let format = decoder.wire_format();
+        let formats = vec![format; columns];
+        let response = CopyInResponse::new(format as i8, columns as i16, formats);
         let (sender, receiver) = mpsc::channel(WAITING_MAX);
         let wrong = Arc::new(OnceLock::new());
         let rows = rows(receiver, decoder, Arc::clone(&wrong)).boxed();

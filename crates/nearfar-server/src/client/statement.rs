@@ -98,8 +98,9 @@ impl Output {
         let Some(encoder) = &self.copy else {
             return vec![self.columns.description()];
         };
-        let formats = vec![TEXT; self.columns.count()];
-        let response = CopyOutResponse::new(TEXT as i8, formats.len() as i16, formats);
+        let format = encoder.wire_format();
+        let formats = vec![format; self.columns.count()];
+        let response = CopyOutResponse::new(format as i8, formats.len() as i16, formats);
         let header = encoder.header(self.columns.names());
         let header = header.map(|line| PgWireBackendMessage::CopyData(CopyData::new(line)));
         std::iter::once(PgWireBackendMessage::CopyOutResponse(response))
@@ -152,11 +153,16 @@ impl Output {
             "SELECT" | "UPDATE" | "DELETE" | "COPY" | "FETCH" => format!("{} {rows}", self.tag),
             other => other.to_owned(),
         };
-        let done = self
-            .is_copy()
-            .then(|| PgWireBackendMessage::CopyDone(CopyDone::new()));
-        let complete = PgWireBackendMessage::CommandComplete(CommandComplete::new(tag));
-        done.into_iter().chain([complete]).collect()
+        let mut messages = Vec::new();
+        if let Some(encoder) = &self.copy {
+            let trailer = encoder.trailer();
+            let trailer = trailer.map(|end| PgWireBackendMessage::CopyData(CopyData::new(end)));
+            messages.extend(trailer);
+            messages.push(PgWireBackendMessage::CopyDone(CopyDone::new()));
+        }
+        let complete = CommandComplete::new(tag);
+        messages.push(PgWireBackendMessage::CommandComplete(complete));
+        messages
     }
 }
 
@@ -209,7 +215,8 @@ impl Connection {
                 let session = self.session.clone();
                 let work = Box::pin(async move { session.copy_out(&statement).await });
                 let rows = self.on_workers(&read.text, deadline, work).await?;
-                let output = Output::new(rows, &[], Some(encoder), read, "COPY")?;
+                let formats = [encoder.wire_format()];
+                let output = Output::new(rows, &formats, Some(encoder), read, "COPY")?;
                 return Ok(Outcome::Rows(output));
             }
             None => {}

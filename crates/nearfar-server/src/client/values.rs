@@ -42,6 +42,14 @@ impl Parameter {
         (0..count).map(one).collect()
     }
 
+    /// What the values of a column are, which clients know as `kind`.
+    pub fn of_column(kind: &Type, column: &DataType) -> Self {
+        Self {
+            kind: kind.clone(),
+            wanted: Some(column.clone()),
+        }
+    }
+
     /// Whether an integer of a statement's text can be its value and mean the same.
     pub fn takes_integers(&self) -> bool {
         let wanted = self.wanted.as_ref();
@@ -186,7 +194,10 @@ impl Parameter {
                     .ok_or_else(wrong)?;
                 ScalarValue::Date32(Some(days))
             }
-            (&Type::TIME, 8) => ScalarValue::Time64Microsecond(Some(bytes.get_i64())),
+            (&Type::TIME, 8) => {
+                let time = Some(bytes.get_i64()).filter(|time| (0..MICROS_OF_DAY).contains(time));
+                ScalarValue::Time64Microsecond(Some(time.ok_or_else(wrong)?))
+            }
             (&Type::TIMESTAMP, 8) => {
                 ScalarValue::TimestampMicrosecond(Some(micros(bytes.get_i64())?), None)
             }
@@ -235,7 +246,8 @@ fn scale(kind: &DataType) -> i8 {
 
 /// From 1970 to 2000, where PostgreSQL begins to count.
 const DAYS_TO_2000: i32 = 10_957;
-const MICROS_TO_2000: i64 = DAYS_TO_2000 as i64 * 86_400_000_000;
+const MICROS_OF_DAY: i64 = 86_400_000_000;
+const MICROS_TO_2000: i64 = DAYS_TO_2000 as i64 * MICROS_OF_DAY;
 const UTC: &str = "+00:00";
 
 /// The type of SQL that parameters of a type of PostgreSQL are cast to where nothing else tells what
@@ -267,7 +279,8 @@ pub fn sql_type(id: Option<u32>) -> SqlType {
     }
 }
 
-fn is_text_like(kind: &Type) -> bool {
+/// Whether the binary form of a type's values is their text.
+pub fn is_text_like(kind: &Type) -> bool {
     let kinds = [
         Type::TEXT,
         Type::VARCHAR,

@@ -7,6 +7,8 @@ use std::process::{Command, Stdio};
 use bytes::Bytes;
 use futures::{SinkExt, TryStreamExt};
 use nearfar_server::{Role, ServerOptions, User, Users};
+use tokio_postgres::binary_copy::{BinaryCopyInWriter, BinaryCopyOutStream};
+use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{Client, Error};
 
 use crate::support::{
@@ -34,10 +36,14 @@ async fn copy_in(client: &Client, sql: &str, pieces: &[&[u8]]) -> Result<u64, Er
     sink.finish().await
 }
 
-async fn copy_out(client: &Client, sql: &str) -> String {
+async fn bytes_out(client: &Client, sql: &str) -> Vec<u8> {
     let rows = client.copy_out(sql).await.expect("begun");
     let rows: Vec<Bytes> = rows.try_collect().await.expect("all rows");
-    String::from_utf8(rows.concat()).expect("text")
+    rows.concat()
+}
+
+async fn copy_out(client: &Client, sql: &str) -> String {
+    String::from_utf8(bytes_out(client, sql).await).expect("text")
 }
 
 async fn count(client: &Client) -> i64 {
@@ -67,20 +73,82 @@ async fn what_is_copied_out_is_what_was_copied_in() {
         "TEXT",
         "CSV, HEADER",
         "CSV, DELIMITER ';', NULL 'nil', QUOTE '''', ESCAPE '\\'",
+        "BINARY",
     ] {
-        let out = copy_out(&client, &format!("COPY t TO STDOUT (FORMAT {form})")).await;
+        let out = bytes_out(&client, &format!("COPY t TO STDOUT (FORMAT {form})")).await;
         client
             .batch_execute("CREATE TABLE before AS SELECT * FROM t; DELETE FROM t")
             .await
             .expect(form);
         let sql = format!("COPY t FROM STDIN (FORMAT {form})");
-        let copied = copy_in(&client, &sql, &[out.as_bytes()]).await;
+        let copied = copy_in(&client, &sql, &[&out]).await;
         assert_eq!(copied.expect(form), 3);
         let same = "SELECT count(*) FROM (SELECT * FROM t INTERSECT SELECT * FROM before)";
         let same = client.query_one(same, &[]).await.expect(form);
-        assert_eq!(same.get::<_, i64>(0), 3, "{form}: {out}");
+        assert_eq!(same.get::<_, i64>(0), 3, "{form}: {out:?}");
         client.batch_execute("DROP TABLE before").await.expect(form);
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn binary_rows_are_those_of_another_implementation() {
+    let server = start().await;
+    let client = created(&server).await;
+    let types = [
+        Type::INT8,
+        Type::VARCHAR,
+        Type::FLOAT8,
+        Type::BOOL,
+        Type::BYTEA,
+    ];
+    let sink = client
+        .copy_in("COPY t (a, b, c, f, h) FROM STDIN BINARY")
+        .await;
+    let mut writer = pin!(BinaryCopyInWriter::new(sink.expect("begun"), &types));
+    let row: [&(dyn ToSql + Sync); 5] = [&1_i64, &"one", &0.5_f64, &true, &&b"\0\xff"[..]];
+    writer.as_mut().write(&row).await.expect("sent");
+    let row: [&(dyn ToSql + Sync); 5] = [
+        &-2_i64,
+        &None::<&str>,
+        &f64::NAN,
+        &None::<bool>,
+        &None::<&[u8]>,
+    ];
+    writer.as_mut().write(&row).await.expect("sent");
+    assert_eq!(writer.finish().await.expect("copied"), 2);
+    let query = "COPY (SELECT a, b, c, f, h FROM t ORDER BY a) TO STDOUT (FORMAT binary)";
+    let stream = client.copy_out(query).await.expect("begun");
+    let rows: Vec<_> = BinaryCopyOutStream::new(stream, &types)
+        .try_collect()
+        .await
+        .expect("all rows");
+    assert_eq!(rows.len(), 2);
+    assert_eq!((rows[0].get::<i64>(0), rows[1].get::<i64>(0)), (-2, 1));
+    assert_eq!(rows[0].get::<Option<&str>>(1), None);
+    assert_eq!(rows[1].get::<&str>(1), "one");
+    assert!(rows[0].get::<f64>(2).is_nan());
+    assert_eq!(rows[1].get::<Option<bool>>(3), Some(true));
+    assert_eq!(rows[1].get::<&[u8]>(4), b"\0\xff");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn binary_rows_that_are_wrong_leave_nothing() {
+    let server = start().await;
+    let client = created(&server).await;
+    let query = "COPY (SELECT CAST(1 AS BIGINT) AS a, 'x' AS b) TO STDOUT BINARY";
+    let whole = bytes_out(&client, query).await;
+    let sql = "COPY t (a, b) FROM STDIN BINARY";
+    let cut = &whole[..whole.len() - 3];
+    let huge = [cut, &[0x7f; 64]].concat();
+    for rows in [cut, b"1\tx\n", b"", &huge] {
+        assert_eq!(code(copy_in(&client, sql, &[rows]).await), "22P04");
+        assert_eq!(count(&client).await, 0);
+    }
+    let one = "COPY t (a) FROM STDIN BINARY";
+    assert_eq!(code(copy_in(&client, one, &[&whole]).await), "22P04");
+    let pieces: Vec<&[u8]> = whole.chunks(1).collect();
+    assert_eq!(copy_in(&client, sql, &pieces).await.expect("copied"), 1);
+    assert_eq!(copy_out(&client, "COPY t (a, b) TO STDOUT").await, "1\tx\n");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -143,9 +211,10 @@ async fn an_error_leaves_nothing_and_names_its_line() {
         assert_eq!(count(&client).await, 0);
     }
     for sql in [
-        "COPY t FROM STDIN (FORMAT binary)",
+        "COPY t FROM STDIN (FORMAT parquet)",
         "COPY nothing FROM STDIN",
         "COPY t FROM STDIN (NULL '\n')",
+        "COPY t FROM STDIN (FORMAT binary, HEADER)",
     ] {
         assert!(
             ["0A000", "42P01", "22023"].contains(&code(copy_in(&client, sql, &[]).await).as_str())

@@ -58,13 +58,15 @@ pub enum ClientCopy<'a> {
     Out(&'a CopyOut),
 }
 
-/// How rows are written as text.
+/// How rows are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CopyFormat {
     /// PostgreSQL's own: values between tabs, with backslashes before what is special.
     Text,
     /// Values between commas, quoted where that is necessary.
     Csv,
+    /// PostgreSQL's binary form: values as the wire protocol has them in binary, each behind its length.
+    Binary,
 }
 
 /// How the rows of a `COPY` are written.
@@ -228,6 +230,7 @@ fn given_options(
                 given.format = Some(match name.value.to_ascii_lowercase().as_str() {
                     "text" => CopyFormat::Text,
                     "csv" => CopyFormat::Csv,
+                    "binary" => CopyFormat::Binary,
                     other => return Err(format_refused(other)),
                 });
             }
@@ -251,7 +254,7 @@ fn given_options(
             CopyLegacyOption::Header => given.header = true,
             CopyLegacyOption::Delimiter(delimiter) => given.delimiter = Some(delimiter),
             CopyLegacyOption::Null(null) => given.null = Some(null),
-            CopyLegacyOption::Binary => return Err(format_refused("binary")),
+            CopyLegacyOption::Binary => given.format = Some(CopyFormat::Binary),
             other => return Err(unsupported(&other.to_string())),
         }
     }
@@ -261,7 +264,7 @@ fn given_options(
 fn format_refused(name: &str) -> SqlError {
     SqlError::unsupported(
         format!("COPY with FORMAT {name}"),
-        "clients copy rows as text or csv",
+        "clients copy rows as text, csv or binary",
     )
 }
 
@@ -285,11 +288,16 @@ impl Given {
     fn complete(self) -> Result<CopyOptions, SqlError> {
         let format = self.format.unwrap_or(CopyFormat::Text);
         let (delimiter, null) = match format {
-            CopyFormat::Text => ('\t', "\\N"),
+            CopyFormat::Text | CopyFormat::Binary => ('\t', "\\N"),
             CopyFormat::Csv => (',', ""),
         };
-        if format == CopyFormat::Text && (self.quote.is_some() || self.escape.is_some()) {
+        if format != CopyFormat::Csv && (self.quote.is_some() || self.escape.is_some()) {
             return Err(wrong("QUOTE and ESCAPE", "they are for FORMAT csv"));
+        }
+        let is_of_text = self.header || self.delimiter.is_some() || self.null.is_some();
+        if format == CopyFormat::Binary && is_of_text {
+            let options = "HEADER, DELIMITER and NULL";
+            return Err(wrong(options, "they are not for FORMAT binary"));
         }
         let delimiter = byte("DELIMITER", self.delimiter.unwrap_or(delimiter))?;
         let quote = byte("QUOTE", self.quote.unwrap_or('"'))?;
@@ -409,13 +417,17 @@ mod tests {
             options("COPY t TO STDOUT WITH DELIMITER '|'").delimiter,
             b'|'
         );
+        for sql in [
+            "COPY t FROM STDIN (FORMAT binary)",
+            "COPY t TO STDOUT BINARY",
+        ] {
+            assert_eq!(options(sql).format, CopyFormat::Binary, "{sql}");
+        }
     }
 
     #[test]
     fn what_can_t_be_is_refused() {
         for sql in [
-            "COPY t FROM STDIN (FORMAT binary)",
-            "COPY t FROM STDIN BINARY",
             "COPY t FROM STDIN (FORMAT parquet)",
             "COPY t FROM STDIN (FORCE_NULL (a))",
             "COPY t FROM PROGRAM 'ls'",
@@ -432,6 +444,9 @@ mod tests {
             "COPY t FROM STDIN (QUOTE '\"')",
             "COPY t FROM STDIN (FORMAT csv, DELIMITER '\"')",
             "COPY t FROM STDIN (FORMAT csv, NULL 'a,b')",
+            "COPY t FROM STDIN (FORMAT binary, NULL '')",
+            "COPY t TO STDOUT (FORMAT binary, HEADER)",
+            "COPY t TO STDOUT (FORMAT binary, QUOTE '\"')",
         ] {
             let error = statements(sql).expect_err(sql);
             assert!(

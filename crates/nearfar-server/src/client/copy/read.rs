@@ -1,4 +1,4 @@
-//! What a client sends, as batches.
+//! What a client sends as text, as batches.
 
 use std::sync::Arc;
 
@@ -16,16 +16,16 @@ use crate::client::failure::{Failure, state};
 use crate::client::values::unhex;
 
 /// Rows of a batch.
-const BATCH_ROWS: usize = 8 << 10;
+pub const BATCH_ROWS: usize = 8 << 10;
 /// Bytes of values after which a batch is made of fewer.
-const BATCH_BYTES: usize = 4 << 20;
+pub const BATCH_BYTES: usize = 4 << 20;
 /// The end of what is copied, which clients of old send.
 const END: &[u8] = b"\\.";
 /// Characters of a wrong value that are told.
 const TOLD_CHARS_MAX: usize = 60;
 
 /// Reads the bytes of a `COPY … FROM STDIN` as batches of rows.
-pub struct Decoder {
+pub struct TextDecoder {
     table: String,
     schema: SchemaRef,
     options: CopyOptions,
@@ -49,7 +49,7 @@ struct Rows {
     bytes: usize,
 }
 
-impl Decoder {
+impl TextDecoder {
     /// A reader of rows with the columns of `schema`, for errors about `table`. No record may be
     /// longer than `record_bytes_max`.
     ///
@@ -274,16 +274,19 @@ mod tests {
     use arrow::datatypes::{Int64Type, Schema};
     use proptest::prelude::*;
 
-    fn decoder(options: CopyOptions) -> Decoder {
+    fn decoder(options: CopyOptions) -> TextDecoder {
         let fields = vec![
             Field::new("a", DataType::Int64, false),
             Field::new("b", DataType::Utf8View, true),
         ];
         let schema = Arc::new(Schema::new(fields));
-        Decoder::new("t".to_owned(), schema, options, 1 << 20).expect("readable")
+        TextDecoder::new("t".to_owned(), schema, options, 1 << 20).expect("readable")
     }
 
-    fn rows(decoder: &mut Decoder, bytes: &[u8]) -> Result<Vec<(i64, Option<String>)>, Failure> {
+    fn rows(
+        decoder: &mut TextDecoder,
+        bytes: &[u8],
+    ) -> Result<Vec<(i64, Option<String>)>, Failure> {
         let mut batches = decoder.push(bytes)?;
         batches.extend(decoder.finish()?);
         let mut rows = Vec::new();

@@ -57,7 +57,8 @@ pub fn values<E>(
     mut next: impl FnMut(Option<&[u8]>) -> Result<(), E>,
 ) -> Result<(), E> {
     match options.format {
-        CopyFormat::Text => text_values(record, options, &mut next),
+        // Binary rows are not cut here.
+        CopyFormat::Text | CopyFormat::Binary => text_values(record, options, &mut next),
         CopyFormat::Csv => csv_values(record, options, &mut next),
     }
 }

@@ -4,13 +4,13 @@ use bytes::{Buf, Bytes, BytesMut};
 use nearfar_sql::sql::{CopyFormat, CopyOptions};
 use pgwire::messages::data::DataRow;
 
-/// Writes rows of a `COPY … TO STDOUT`.
+/// Writes rows of a `COPY … TO STDOUT` as text.
 #[derive(Debug, Clone)]
-pub struct Encoder {
+pub struct TextEncoder {
     options: CopyOptions,
 }
 
-impl Encoder {
+impl TextEncoder {
     /// A writer of rows in the form of `options`.
     pub fn new(options: CopyOptions) -> Self {
         Self { options }
@@ -48,8 +48,10 @@ impl Encoder {
             }
             match (value, self.options.format) {
                 (None, _) => line.extend_from_slice(self.options.null.as_bytes()),
-                (Some(value), CopyFormat::Text) => self.escape(value, &mut line),
                 (Some(value), CopyFormat::Csv) => self.quote(value, &mut line),
+                (Some(value), CopyFormat::Text | CopyFormat::Binary) => {
+                    self.escape(value, &mut line);
+                }
             }
         }
         line.extend_from_slice(b"\n");
@@ -109,7 +111,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn line(options: CopyOptions, values: &[Option<&str>]) -> Bytes {
-        Encoder::new(options).line(values.iter().map(|value| value.map(str::as_bytes)))
+        TextEncoder::new(options).line(values.iter().map(|value| value.map(str::as_bytes)))
     }
 
     #[test]
