@@ -69,6 +69,8 @@ pub struct Output {
     tag: &'static str,
     /// What writes the rows where they are not sent as rows.
     copy: Option<Encoder>,
+    /// Whether a row was copied.
+    has_copied: bool,
 }
 
 impl Output {
@@ -90,6 +92,7 @@ impl Output {
             text: Arc::clone(&read.text),
             tag,
             copy,
+            has_copied: false,
         })
     }
 
@@ -127,7 +130,12 @@ impl Output {
                     writer.add(&match &self.copy {
                         None => PgWireBackendMessage::DataRow(row?),
                         Some(encoder) => {
-                            PgWireBackendMessage::CopyData(CopyData::new(encoder.row(&row?)))
+                            let row = encoder.row(&row?);
+                            let row = match std::mem::replace(&mut self.has_copied, true) {
+                                true => row,
+                                false => encoder.first(row),
+                            };
+                            PgWireBackendMessage::CopyData(CopyData::new(row))
                         }
                     })?;
                     writer.relieve().await?;
@@ -155,7 +163,10 @@ impl Output {
         };
         let mut messages = Vec::new();
         if let Some(encoder) = &self.copy {
-            let trailer = encoder.trailer();
+            let trailer = encoder.trailer().map(|end| match self.has_copied {
+                true => end,
+                false => encoder.first(end),
+            });
             let trailer = trailer.map(|end| PgWireBackendMessage::CopyData(CopyData::new(end)));
             messages.extend(trailer);
             messages.push(PgWireBackendMessage::CopyDone(CopyDone::new()));
@@ -419,6 +430,7 @@ impl Connection {
                     text: Arc::from(""),
                     tag: "SHOW",
                     copy: None,
+                    has_copied: false,
                 }))
             }
         }

@@ -105,11 +105,20 @@ impl Encoder {
         wire_format(self.format)
     }
 
-    /// What comes before the rows, if anything does.
+    /// What comes before the rows, if that is a row of its own.
     pub fn header<'a>(&self, names: impl Iterator<Item = &'a str>) -> Option<Bytes> {
         match self.format {
             CopyFormat::Text | CopyFormat::Csv => self.text.header(names),
-            CopyFormat::Binary => Some(binary::header()),
+            CopyFormat::Binary => None,
+        }
+    }
+
+    /// What is sent first, a row or the end: the header of the binary form is in one message with it, as PostgreSQL
+    /// sends it and some drivers expect.
+    pub fn first(&self, bytes: Bytes) -> Bytes {
+        match self.format {
+            CopyFormat::Text | CopyFormat::Csv => bytes,
+            CopyFormat::Binary => [binary::header(), bytes].concat().into(),
         }
     }
 
