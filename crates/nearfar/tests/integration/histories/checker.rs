@@ -231,7 +231,7 @@ fn kept<'h>(
 fn check_reads(transaction: &Transaction, elements: &Elements<'_>, findings: &mut Findings) {
     for (key, list) in transaction.first_reads() {
         let end = elements.list(key);
-        let writers = list.iter().map(|element| elements.writer(*element));
+        let mut writers = list.iter().map(|element| elements.writer(*element));
         let has_failed = |writer: Option<&Transaction>| {
             writer.is_none_or(|writer| writer.outcome == Outcome::Failed)
         };
