@@ -135,6 +135,24 @@ async fn keys_of_all_types_have_the_same_answers() {
     }
 }
 
+/// More rows than are put into a table in one step, of keys that are close together, far apart, and equal.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn large_build_sides_have_the_same_answers() {
+    let session = Engine::new(options()).expect("an engine").session();
+    let tables = "CREATE TABLE large AS SELECT value AS k, value * 4294967311 AS far, value % 3 AS few \
+                    FROM generate_series(1, 150000) t(value); \
+                  CREATE TABLE few AS SELECT value AS k FROM generate_series(0, 3) t(value)";
+    run(&session, tables).await;
+    for sql in [
+        "SELECT count(*), sum(x.k), sum(y.far) FROM large x JOIN large y ON x.k = y.k * 2",
+        "SELECT count(*), sum(x.k), sum(y.far) FROM large x JOIN large y ON x.far = y.far AND x.few = y.few",
+        "SELECT count(*), sum(x.k) FROM large x FULL JOIN few y ON x.few = y.k",
+        "SELECT count(*), sum(x.k) FROM large x WHERE NOT EXISTS (SELECT FROM large y WHERE y.k = x.k + 7)",
+    ] {
+        assert_same(&session, sql).await;
+    }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn orders_and_limits_are_kept() {
     let session = session().await;
