@@ -4,6 +4,7 @@
 mod bench;
 mod calibrate;
 mod data;
+pub mod figure;
 mod index;
 mod inference;
 mod interference;

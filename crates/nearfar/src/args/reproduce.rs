@@ -6,7 +6,7 @@ use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 
 use super::FigureArgs;
-use crate::command::reproduce::Selection;
+use super::figure::Selection;
 
 /// Hold the model against published points.
 ///

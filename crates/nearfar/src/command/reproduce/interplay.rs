@@ -9,17 +9,9 @@ use nearfar_measure::reproduce::{
 use nearfar_topology::Known;
 
 use super::shown::Shown;
+use crate::args::figure::InterplayFigure;
 use crate::output::grid::{Align, Grid};
 use crate::progress::Live;
-
-/// A table or figure of mao-2025.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum InterplayFigure {
-    Table3,
-    Table4,
-    Curves(CurvesFigure),
-    Regulators(RegulatorFigure),
-}
 
 /// Runs one figure on the profiles of its machines.
 pub fn run(figure: InterplayFigure, live: &Live) -> anyhow::Result<Box<dyn Shown>> {

@@ -3,7 +3,6 @@
 mod ahn;
 mod geyer;
 mod interplay;
-mod registry;
 mod shown;
 mod table;
 
@@ -21,10 +20,9 @@ use nearfar_measure::results::{Header, Metric};
 use nearfar_topology::Profile;
 use serde_json::json;
 
-pub use self::registry::Selection;
-use self::registry::{Entry, Runner};
 use self::shown::Shown;
 use crate::args::ReproduceArgs;
+use crate::args::figure::{AhnFigure, Entry, Runner, Selection};
 use crate::exit::{Exit, Failed};
 use crate::interrupt::run_shown;
 use crate::message;
@@ -150,7 +148,8 @@ fn run_all(
             Runner::Interplay(figure) => outcomes.push(interplay::run(figure, live)?),
             Runner::Geyer(figure) if figure == geyer[0] => outcomes.push(geyer::run(&geyer)?),
             Runner::Geyer(_) => {}
-            Runner::Other(run) => outcomes.push(run(live)?),
+            Runner::Ahn(AhnFigure::Losses) => outcomes.push(ahn::losses(live)?),
+            Runner::Ahn(AhnFigure::Rest) => outcomes.push(ahn::rest()),
         }
     }
     Ok(outcomes)

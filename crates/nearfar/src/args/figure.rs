@@ -1,16 +1,10 @@
 //! All figures that can be reproduced, by paper.
 //!
-//! A figure is a line of [`FIGURES`]. One that another crate runs has a [`Runner::Other`]: a function whose
-//! outcome is a [`Shown`].
+//! A figure is a line of [`FIGURES`]. `command/reproduce` runs it.
 
 use clap::builder::PossibleValue;
 use nearfar_measure::operators::GeyerFigure;
 use nearfar_measure::reproduce::{CurvesFigure, Figure, Paper, RegulatorFigure};
-
-use super::ahn;
-use super::interplay::InterplayFigure;
-use super::shown::Shown;
-use crate::progress::Live;
 
 /// How a figure is run.
 #[derive(Debug, Clone, Copy)]
@@ -21,8 +15,30 @@ pub enum Runner {
     Interplay(InterplayFigure),
     /// On the machines of geyer-2023, all figures that are asked for together.
     Geyer(GeyerFigure),
-    /// By a function.
-    Other(fn(&Live) -> anyhow::Result<Box<dyn Shown>>),
+    /// Numbers of ahn-2024.
+    Ahn(AhnFigure),
+}
+
+/// A table or figure of mao-2025.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum InterplayFigure {
+    /// What tiers and storage take from each other.
+    Table3,
+    /// Counters that say why.
+    Table4,
+    /// Curves over threads.
+    Curves(CurvesFigure),
+    /// What regulators give back.
+    Regulators(RegulatorFigure),
+}
+
+/// Numbers of ahn-2024.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AhnFigure {
+    /// Throughput relative to everything near.
+    Losses,
+    /// What nothing here stands for.
+    Rest,
 }
 
 /// A figure.
@@ -188,14 +204,14 @@ pub const FIGURES: &[Entry] = &[
         aliases: &["ahn-fig4", "ahn-fig8", "ahn-fig9"],
         paper: Paper::Ahn,
         about: "Throughput with main storage, heap or temporary tables far, by `nearfar bench heap`",
-        runner: Runner::Other(ahn::losses),
+        runner: Runner::Ahn(AhnFigure::Losses),
     },
     Entry {
         name: "ahn-rest",
         aliases: &["ahn-table1", "ahn-table2", "ahn-fig11"],
         paper: Paper::Ahn,
         about: "Other numbers of its text, which nothing here stands for",
-        runner: Runner::Other(ahn::rest),
+        runner: Runner::Ahn(AhnFigure::Rest),
     },
 ];
 
@@ -273,7 +289,7 @@ mod tests {
     fn papers_and_all_are_lists_of_figures() {
         assert_eq!(Selection::named("weisgut").figures.len(), Figure::ALL.len());
         assert_eq!(Selection::named("geyer").figures.len(), 4);
-        assert_eq!(Selection::named("mao").figures.len(), 9);
+        assert_eq!(Selection::named("mao").figures.len(), 10);
         assert_eq!(Selection::named("all").figures.len(), FIGURES.len());
         assert_eq!(Selection::named("fig14").figures[0].name, "weisgut-fig14");
         assert!(Selection::named("moon").figures.is_empty());
