@@ -123,6 +123,8 @@ pub struct Hello {
     pub nodes: Vec<String>,
     /// The node.
     pub node: String,
+    /// [A random number](fresh) since it was started.
+    pub life: u64,
     /// The state of its tables.
     pub state: State,
     /// Its tables, with their columns and types, and where their rows are.
@@ -245,6 +247,7 @@ mod tests {
             cluster: "c".to_owned(),
             nodes: vec!["w1".to_owned(), "w2".to_owned()],
             node: node.to_owned(),
+            life: 1,
             state: State::default(),
             tables: tables.into(),
             is_changing: false,

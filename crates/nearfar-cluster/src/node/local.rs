@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use super::Node;
 use crate::error::{failed, failed_query};
 use crate::home::TableHome;
-use crate::messages::{Change, Reply, State};
+use crate::messages::{Change, Hello, Reply, State};
 
 /// A pin whose query has not been heard of for so long is given up: its coordinator is gone.
 const PIN_AGE_MAX: Duration = Duration::from_secs(3600);
@@ -67,6 +67,18 @@ impl Node {
         Reply::Pinned {
             state: *state,
             rows,
+        }
+    }
+
+    /// Takes note of a node: if it has been started again, its queries of before are over.
+    pub(crate) fn meet(&self, other: &Hello) {
+        let Ok(coordinator) = self.file.index_of(&other.node) else {
+            return;
+        };
+        let before = self.lives.lock().insert(coordinator, other.life);
+        if before.is_some_and(|before| before != other.life) {
+            let mut pins = self.pins.lock();
+            pins.retain(|_, pinned| pinned.coordinator != coordinator);
         }
     }
 

@@ -36,6 +36,10 @@ pub struct Node {
     /// The session whose settings parts of plans run with.
     pub(crate) parts: std::sync::OnceLock<Session>,
     pub(crate) pins: Mutex<HashMap<u64, Pinned>>,
+    /// A number since this node was started.
+    pub(crate) life: u64,
+    /// Those of other nodes, as they were last heard of.
+    pub(crate) lives: Mutex<HashMap<usize, u64>>,
     pub(crate) loads: Mutex<HashMap<u64, load::Loading>>,
     /// Who may change the cluster, on the first node.
     pub(crate) writer: Mutex<Option<write::Lease>>,
@@ -147,6 +151,7 @@ impl Node {
                 .map(|node| node.name.clone())
                 .collect(),
             node: self.name_of(self.me).to_owned(),
+            life: self.life,
             state,
             tables: tables.collect(),
             is_changing,

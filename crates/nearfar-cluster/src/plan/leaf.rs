@@ -26,7 +26,7 @@ use std::sync::{Arc, OnceLock};
 use super::codec::encoded;
 use crate::error::{AskError, failed_query};
 use crate::messages::{Read, Request};
-use crate::node::Node;
+use crate::node::{Heard, Node};
 
 /// Whose rows some partitions of a leaf are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -60,7 +60,8 @@ impl Drop for QueryPin {
         };
         runtime.spawn(async move {
             for (index, link) in node.links().iter().enumerate() {
-                if index != node.me() && link.is_up() {
+                // One that is being stopped waits for this.
+                if index != node.me() && link.heard() != Heard::Nothing {
                     let _forgotten = link.ask(&Request::Unpin { pin }).await;
                 }
             }

@@ -42,6 +42,7 @@ impl Service {
         let node = &self.0;
         match request {
             Request::Hello(other) => {
+                node.meet(&other);
                 let own = node.hello().await;
                 if node.file.index_of(&other.node).is_ok()
                     && let Some(message) = own.mismatch(&other, &other.node)

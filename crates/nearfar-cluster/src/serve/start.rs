@@ -15,7 +15,7 @@ use tonic::transport::Server;
 use super::service::Service;
 use crate::config::{ClusterFile, NodeEntry, TlsFiles};
 use crate::error::{AskError, failed};
-use crate::messages::{Hello, Reply, Request};
+use crate::messages::{Hello, Reply, Request, fresh};
 use crate::node::{ANSWER_TIMEOUT, Heard, KEEP_ALIVE, Link, Node};
 
 /// How often nodes ask each other whether they are there.
@@ -47,6 +47,8 @@ impl Node {
             reached: Mutex::default(),
             parts: std::sync::OnceLock::new(),
             pins: Mutex::default(),
+            life: fresh(),
+            lives: Mutex::default(),
             loads: Mutex::default(),
             writer: Mutex::default(),
             is_draining: AtomicBool::new(false),
