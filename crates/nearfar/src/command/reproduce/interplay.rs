@@ -3,8 +3,8 @@
 use std::io::{self, Write};
 
 use nearfar_measure::reproduce::{
-    Causes, Curves, CurvesFigure, InterplayTable, RegulatorFigure, Regulators, System,
-    reproduce_causes, reproduce_curves, reproduce_interplay, reproduce_regulators,
+    Causes, Curves, InterplayTable, Regulators, System, reproduce_causes, reproduce_curves,
+    reproduce_interplay, reproduce_regulators,
 };
 use nearfar_topology::Known;
 
