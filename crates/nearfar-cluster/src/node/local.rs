@@ -100,13 +100,13 @@ impl Node {
         })
     }
 
-    /// Takes no more queries, and waits for those that run, for `grace` at most, but not for those of nodes that
-    /// are gone. Whether all have ended.
+    /// Takes no more queries, and waits for those of other nodes that run, for `grace` at most, but not for those of
+    /// nodes that are gone. Its own have ended with the connections of its clients. Whether all have ended.
     pub async fn drain(&self, grace: Duration) -> bool {
         self.is_draining.store(true, Ordering::Relaxed);
         let begun = Instant::now();
         loop {
-            let is_over = |coordinator: usize| self.is_gone(coordinator);
+            let is_over = |coordinator: usize| coordinator == self.me || self.is_gone(coordinator);
             let pins_are_over = self
                 .pins
                 .lock()
