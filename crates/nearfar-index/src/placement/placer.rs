@@ -204,6 +204,7 @@ impl<H: Deref<Target: PlacedTree>> Placer<H> {
     /// What was done so far, and the present state.
     #[must_use]
     pub fn statistics(&self) -> PlacementStatistics {
+        let queued = self.queued();
         let control = self.control();
         let tally = self.tally();
         let memory = self.tree.memory();
@@ -226,27 +227,34 @@ impl<H: Deref<Target: PlacedTree>> Placer<H> {
                 .map(|worker| (worker, tally.leaves_scanned[worker.index()])),
             strains: tally.strains,
             abundances: tally.abundances,
-            queued_promotions: self.promotions().len(),
-            queued_demotions: self
-                .near_tiers()
-                .map(|tier| self.demotions(tier).len())
-                .sum(),
+            queued_promotions: queued.promotions,
+            queued_demotions: queued.demotions,
             usage: tally.usage.iter().cloned().collect(),
             metadata_bytes: (size_of::<Self>()
                 + size_of::<Frontend>()
                 + control.heap_bytes()
                 + tally.heap_bytes()
-                + self.queued_heap_bytes()) as u64,
+                + queued.heap_bytes) as u64,
             busy: Worker::ALL.map(|worker| (worker, tally.busy[worker.index()])),
         }
     }
 
-    /// Bytes of the room of all queues.
-    fn queued_heap_bytes(&self) -> usize {
-        let demotions = self
-            .near_tiers()
-            .map(|tier| self.demotions(tier).heap_bytes());
-        self.promotions().heap_bytes() + demotions.sum::<usize>()
+    /// What is in the queues, each of which is locked by itself.
+    fn queued(&self) -> Queued {
+        let mut queued = {
+            let promotions = self.promotions();
+            Queued {
+                promotions: promotions.len(),
+                demotions: 0,
+                heap_bytes: promotions.heap_bytes(),
+            }
+        };
+        for tier in self.near_tiers() {
+            let demotions = self.demotions(tier);
+            queued.demotions += demotions.len();
+            queued.heap_bytes += demotions.heap_bytes();
+        }
+        queued
     }
 
     /// The tiers that nodes can be promoted to.
@@ -328,6 +336,13 @@ impl<H: Deref<Target: PlacedTree>> Placer<H> {
             }
         }
     }
+}
+
+/// Nodes that wait to be moved, and bytes of the room of their queues.
+struct Queued {
+    promotions: usize,
+    demotions: usize,
+    heap_bytes: usize,
 }
 
 impl Control {
