@@ -25,9 +25,9 @@ pub use self::error::{PointsError, ReproduceError};
 pub use self::figures::Figure;
 pub use self::interplay::{
     BackgroundCurve, BackgroundPoint, CauseGroup, CauseRatio, Causes, Curves, CurvesError,
-    CurvesFigure, InterplayCell, InterplayTable, PublishedShape, RankedStates, RegulatedPoint,
-    RegulatorFigure, Regulators, System, rank_beside_slowed_stores, reproduce_causes,
-    reproduce_curves, reproduce_interplay, reproduce_regulators,
+    CurvesFigure, InterplayCell, InterplayTable, PublishedShape, RegulatedPoint, RegulatorFigure,
+    Regulators, System, reproduce_causes, reproduce_curves, reproduce_interplay,
+    reproduce_regulators,
 };
 pub(crate) use self::outcome::modelled;
 pub use self::outcome::{ReproducedPoint, Reproduction, Series, reproduce, reproduce_with};

@@ -14,7 +14,7 @@ mod replay;
 mod trace;
 
 pub use self::groups::{GroupsPlant, GroupsQuality, Innocent, Telling, rate_groups};
-pub use self::plant::{FREQUENCIES, Plant, SHARES, Scenario, Slowing};
+pub use self::plant::{Plant, Scenario, Slowing};
 pub use self::recording::Recording;
 pub use self::replay::{GroupReplayed, Quality, Replayed, ReplayedQuality, Tick, rate, replay};
 pub use self::trace::{Demand, Trace, read_trace};

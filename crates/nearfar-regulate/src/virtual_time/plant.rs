@@ -5,12 +5,12 @@ use nearfar_model::simulation::{Access, Group, Machine, MachineError, Span, Tier
 /// Threads of victim and aggressor (mao-2025, section V-A, for the latter).
 const THREADS: usize = 16;
 /// Shares of the aggressor's speed that are simulated.
-pub const SHARES: [f64; 14] = [
+pub(super) const SHARES: [f64; 14] = [
     0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.85, 0.9, 0.95, 1.0,
 ];
 /// Shares of the frequency of its cores that are: a processor of 2 GHz goes down to 0.8 (mao-2025, section III-A; the
 /// vendor's data sheet).
-pub const FREQUENCIES: [f64; 4] = [0.4, 0.6, 0.8, 1.0];
+const FREQUENCIES: [f64; 4] = [0.4, 0.6, 0.8, 1.0];
 pub(super) const SPAN: Span = Span {
     warm_ns: 60_000.0,
     measured_ns: 50_000.0,
@@ -31,18 +31,15 @@ pub enum Scenario {
     /// A thread that copies to the page cache, and DMA that reads there: random writes of small files, for the paper's
     /// `varmail`.
     SmallFiles,
-    /// Ranks of a graph in near memory, the paper's second, by a program on virtual threads: see [`Plant::new`].
-    PageRank,
 }
 
 impl Scenario {
     /// All.
-    pub const ALL: [Self; 5] = [
+    pub const ALL: [Self; 4] = [
         Self::NearLoads,
         Self::NearStores,
         Self::NearNonTemporalStores,
         Self::SmallFiles,
-        Self::PageRank,
     ];
 
     /// Its word in results.
@@ -52,7 +49,6 @@ impl Scenario {
             Self::NearStores => "near-st",
             Self::NearNonTemporalStores => "near-ntst",
             Self::SmallFiles => "varmail",
-            Self::PageRank => "pagerank",
         }
     }
 
@@ -61,20 +57,19 @@ impl Scenario {
         Self::ALL.into_iter().find(|one| one.name() == name)
     }
 
-    /// What the victim does: the slowest of these is its speed. None where a program does it.
-    fn victim(self) -> Option<Vec<Group>> {
+    /// What the victim does: the slowest of these is its speed.
+    fn victim(self) -> Vec<Group> {
         let near = |access| vec![Group::new(TierName::Near, access, THREADS)];
         match self {
-            Self::NearLoads => Some(near(Access::Load)),
-            Self::NearStores => Some(near(Access::Store)),
-            Self::NearNonTemporalStores => Some(near(Access::NonTemporalStore)),
+            Self::NearLoads => near(Access::Load),
+            Self::NearStores => near(Access::Store),
+            Self::NearNonTemporalStores => near(Access::NonTemporalStore),
             Self::SmallFiles => {
                 let copy = Group::copy(TierName::Near, TierName::Near, Access::Store, 1);
                 let dma = Group::new(TierName::Near, Access::Load, 1);
                 let pause_ns = LINE_BYTES / WRITTEN_GB_PER_S;
-                Some([copy, dma].map(|group| group.pausing(pause_ns)).into())
+                [copy, dma].map(|group| group.pausing(pause_ns)).into()
             }
-            Self::PageRank => None,
         }
     }
 }
@@ -113,9 +108,9 @@ pub struct Plant {
 }
 
 impl Plant {
-    /// One of states that somebody else has simulated: bandwidth of the aggressor when it is not slowed, by share of that
-    /// the share of the victim's speed that is left, and by share of the frequency the share of the bandwidth.
-    pub fn new(
+    /// Bandwidth of the aggressor when it is not slowed, by share of that the share of the victim's speed that is left, and
+    /// by share of the frequency the share of the bandwidth.
+    pub(super) fn new(
         full_gb_per_s: f64,
         mut steady: Vec<(f64, f64)>,
         mut frequencies: Vec<(f64, f64)>,
@@ -130,14 +125,12 @@ impl Plant {
         }
     }
 
-    /// Simulates the steady states of a scenario; none of one that a program is.
+    /// Simulates the steady states of a scenario.
     ///
     /// # Errors
     /// [`MachineError`] for a machine with too few cores or without far memory.
-    pub fn simulate(machine: &Machine, scenario: Scenario) -> Result<Option<Self>, MachineError> {
-        let Some(victim) = scenario.victim() else {
-            return Ok(None);
-        };
+    pub fn simulate(machine: &Machine, scenario: Scenario) -> Result<Self, MachineError> {
+        let victim = scenario.victim();
         let stores = Group::new(TierName::Far, Access::NonTemporalStore, THREADS);
         let slowest = |found: &[f64]| {
             let found = found[..victim.len()].iter();
@@ -164,7 +157,7 @@ impl Plant {
             let slower = stores.pausing(core_ns * (1.0 / share - 1.0));
             frequencies.push((share, (beside(slower)?.0 / full).min(1.0)));
         }
-        Ok(Some(Self::new(full, steady, frequencies)))
+        Ok(Self::new(full, steady, frequencies))
     }
 
     /// Share that the victim has beside an aggressor at this share of its speed.

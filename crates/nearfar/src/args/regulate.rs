@@ -124,7 +124,7 @@ pub struct RegulateRunArgs {
     /// The machine of a replay: a built-in profile or a TOML file.
     #[arg(long, value_name = "NAME|FILE", requires = "replay")]
     pub profile: Option<String>,
-    /// Whom it disturbs: near-ld, near-st, near-ntst, varmail or pagerank.
+    /// Whom it disturbs: near-ld, near-st, near-ntst or varmail.
     #[arg(
         long,
         value_name = "NAME",

@@ -20,6 +20,5 @@ pub use self::curves::{
     reproduce_curves,
 };
 pub use self::matrix::{InterplayCell, InterplayTable, reproduce_interplay};
-pub use self::ranked::{RankedStates, rank_beside_slowed_stores};
 pub use self::regulators::{RegulatedPoint, RegulatorFigure, Regulators, reproduce_regulators};
 pub use self::system::System;

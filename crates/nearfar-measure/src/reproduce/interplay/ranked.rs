@@ -27,8 +27,7 @@ pub(super) struct Ranked {
 const DEGREE: u32 = 16;
 /// Nodes that a thread takes at a time.
 const PART_NODES: usize = 64;
-/// Stores of a thread of the background between two looks at whether the graph is ranked; one where it pauses, so that
-/// nobody is waited for when the ranking has ended.
+/// Stores of a thread of the background between two looks at whether the graph is ranked.
 const STORES: usize = 64;
 const LINE_BYTES: usize = 64;
 /// Where the background stores, and how far apart its threads do.
@@ -37,98 +36,12 @@ const FAR_BYTES_LOG2: usize = 33;
 /// Smallest first-level cache: with less, not even what is read in order is found again.
 const L1_BYTES_MIN: u64 = 4096;
 
-/// A graph that a regulated aggressor is set before, smaller than figure 6's, since many states of it are wanted.
-const REGULATED: Ranked = Ranked {
-    scale: 14,
-    caches_by: 1024,
-    threads: 16,
-};
-/// Threads of the aggressor (mao-2025, section V-A).
-const REGULATED_STORES: usize = 16;
-
-/// What stores to CXL memory and a ranking of a graph in local memory beside them have, while the stores are slowed.
-#[derive(Debug, Clone, PartialEq)]
-pub struct RankedStates {
-    /// Bandwidth of stores that are not slowed.
-    pub full_gb_per_s: f64,
-    /// Share of that, and share of its speed that the ranking has.
-    pub steady: Vec<(f64, f64)>,
-    /// Share of the frequency of the cores that store, and share of their bandwidth.
-    pub frequencies: Vec<(f64, f64)>,
-}
-
-/// Ranks a graph beside 16 threads of stores to CXL memory that go at these shares of their speed, and at these of
-/// their frequency, in virtual time. `progress` is told of every state done, and of how many there are.
-///
-/// # Errors
-/// [`CurvesError`] for a machine with too few cores or without far memory.
-pub fn rank_beside_slowed_stores(
-    machine: &Machine,
-    shares: &[f64],
-    frequencies: &[f64],
-    mut progress: impl FnMut(usize, usize),
-) -> Result<RankedStates, CurvesError> {
-    let core_ns = machine.core.access_ns + machine.core.line_ns;
-    let machine = REGULATED.machine(machine);
-    let graph = KroneckerGraph::draw(REGULATED.scale, DEGREE, 1)?;
-    let states = shares.len() + frequencies.len();
-    let mut done = 0;
-    let mut pass = |stores: Stores| {
-        let passed = REGULATED.pass(&machine, &graph, stores);
-        done += 1;
-        progress(done, states + 2);
-        passed
-    };
-    let alone = pass(Stores::threads(0))?;
-    let free = Stores::threads(REGULATED_STORES);
-    let full = pass(free)?;
-    let full_gb_per_s = full.stored_bytes / full.ns;
-    let share = |passed: &Passed| (passed.stored_bytes / passed.ns / full_gb_per_s).min(1.0);
-    let mut found = RankedStates {
-        full_gb_per_s,
-        steady: vec![(1.0, alone.ns / full.ns)],
-        frequencies: Vec::new(),
-    };
-    for wanted in shares.iter().filter(|wanted| **wanted < 1.0) {
-        let between_ns = (LINE_BYTES * REGULATED_STORES) as f64 / (full_gb_per_s * wanted);
-        let slowed = pass(free.pausing(between_ns - core_ns))?;
-        let left = (alone.ns / slowed.ns).min(1.0);
-        found.steady.push((share(&slowed), left));
-    }
-    for frequency in frequencies {
-        let slower = pass(free.pausing(core_ns * (1.0 / frequency - 1.0)))?;
-        found.frequencies.push((*frequency, share(&slower)));
-    }
-    Ok(found)
-}
-
-/// Threads that store beside a ranking.
-#[derive(Debug, Clone, Copy)]
-struct Stores {
-    threads: usize,
-    /// Before each line.
-    pause_ps: u32,
-}
-
-impl Stores {
-    fn threads(threads: usize) -> Self {
-        let pause_ps = 0;
-        Self { threads, pause_ps }
-    }
-
-    fn pausing(mut self, pause_ns: f64) -> Self {
-        self.pause_ps = (pause_ns.max(0.0) * 1e3) as u32;
-        self
-    }
-}
-
 /// One pass over a graph.
 struct Pass<'a> {
     graph: Adjacency<'a>,
     shares: &'a [u32],
     /// Threads that rank and are not done.
     left: AtomicUsize,
-    stores: Stores,
 }
 
 /// Parts of the ranks, with their first nodes, that no thread has taken.
@@ -151,10 +64,8 @@ impl Pass<'_> {
 
     fn store(&self, number: usize, probe: &VirtualProbe) {
         let mut address = FAR_BEGIN + (number << FAR_BYTES_LOG2);
-        let stores = if self.stores.pause_ps > 0 { 1 } else { STORES };
         while self.left.load(Ordering::Relaxed) > 0 {
-            for _ in 0..stores {
-                probe.compute_ps(self.stores.pause_ps);
+            for _ in 0..STORES {
                 probe.write_non_temporal(address, LINE_BYTES);
                 address += LINE_BYTES;
             }
@@ -181,9 +92,9 @@ impl Ranked {
     ) -> Result<BackgroundCurve, CurvesError> {
         let machine = self.machine(machine);
         let graph = KroneckerGraph::draw(self.scale, DEGREE, 1)?;
-        let alone = self.pass(&machine, &graph, Stores::threads(0))?;
+        let alone = self.pass(&machine, &graph, 0)?;
         let point = |threads: &usize| {
-            let beside = self.pass(&machine, &graph, Stores::threads(*threads))?;
+            let beside = self.pass(&machine, &graph, *threads)?;
             Ok(BackgroundPoint {
                 threads: *threads,
                 background_gb_per_s: beside.stored_bytes / beside.ns,
@@ -207,7 +118,7 @@ impl Ranked {
         &self,
         machine: &Machine,
         graph: &KroneckerGraph,
-        stores: Stores,
+        stores: usize,
     ) -> Result<Passed, CurvesError> {
         let nodes = graph.nodes();
         let mut ranks = vec![(1.0 / nodes as f32).to_bits(); nodes];
@@ -220,13 +131,12 @@ impl Ranked {
         let mut buffers = [&*graph.offsets, &*graph.neighbours, &*ranks, &*shares]
             .map(of)
             .to_vec();
-        let far = FAR_BEGIN..FAR_BEGIN + (stores.threads.max(1) << FAR_BYTES_LOG2);
+        let far = FAR_BEGIN..FAR_BEGIN + (stores.max(1) << FAR_BYTES_LOG2);
         buffers.push(buffer(far, machine.devices(TierName::Far, 1)?));
         let pass = Pass {
             graph: adjacency,
             shares: &shares,
             left: AtomicUsize::new(self.threads),
-            stores,
         };
         let first = (0..).step_by(PART_NODES);
         let parts: Parts<'_> = Mutex::new(Box::new(first.zip(ranks.chunks_mut(PART_NODES))));
@@ -237,7 +147,7 @@ impl Ranked {
                 Some(number) => pass.store(number, probe),
             }
         };
-        let threads = (0..self.threads + stores.threads).map(thread);
+        let threads = (0..self.threads + stores).map(thread);
         let outcome = machine.run(&buffers, threads.collect())?;
         Ok(Passed {
             ns: outcome.elapsed_ns,
@@ -283,13 +193,6 @@ mod tests {
             "{curve:?}"
         );
         assert!(curve.points[1].background_gb_per_s > 4.0, "{curve:?}");
-        // A thread that pauses does not prolong the ranking by its pauses.
-        let graph = KroneckerGraph::draw(ranked.scale, DEGREE, 1).unwrap();
-        let machine = ranked.machine(&machine);
-        let pass = |stores| ranked.pass(&machine, &graph, stores).unwrap().ns;
-        let slowed = pass(Stores::threads(8).pausing(10_000.0));
-        let alone = pass(Stores::threads(0));
-        assert!(slowed < 1.1 * alone, "{slowed} of {alone}");
         // All that the kernel reads: neighbours, their shares, and the offsets.
         assert!(curve.alone_gb_per_s > 0.5, "{curve:?}");
     }

@@ -1,13 +1,12 @@
 //! `nearfar bench regulate`.
 
 use nearfar_measure::Kind;
-use nearfar_measure::reproduce::rank_beside_slowed_stores;
 use nearfar_measure::results::Metric;
 use nearfar_model::simulation::Machine;
 use nearfar_regulate::control::{Controller, Goal, Published, TierAware};
 use nearfar_regulate::virtual_time::{
-    FREQUENCIES, GroupsPlant, GroupsQuality, Innocent, Plant, Quality, SHARES, Scenario, Slowing,
-    Telling, rate, rate_groups,
+    GroupsPlant, GroupsQuality, Innocent, Plant, Quality, Scenario, Slowing, Telling, rate,
+    rate_groups,
 };
 use nearfar_topology::Profile;
 use serde_json::json;
@@ -76,17 +75,7 @@ pub fn run(args: &BenchRegulateArgs) -> anyhow::Result<()> {
 /// The steady states of a scenario, whoever simulates them.
 pub fn plant(machine: &Machine, scenario: Scenario, say: &dyn Fn(String)) -> anyhow::Result<Plant> {
     say(format!("simulating {}", scenario.name()));
-    if let Some(plant) = Plant::simulate(machine, scenario)? {
-        return Ok(plant);
-    }
-    let states = rank_beside_slowed_stores(machine, &SHARES, &FREQUENCIES, |done, all| {
-        say(format!("simulating {}: {done} of {all}", scenario.name()));
-    })?;
-    Ok(Plant::new(
-        states.full_gb_per_s,
-        states.steady,
-        states.frequencies,
-    ))
+    Ok(Plant::simulate(machine, scenario)?)
 }
 
 /// Ours and the published one, each with the knobs that a group can have.
@@ -107,7 +96,6 @@ fn controllers() -> impl Iterator<Item = (Box<dyn Controller>, Slowing)> {
 fn published(scenario: Scenario) -> Vec<Metric> {
     let allocation = match scenario {
         Scenario::NearLoads => 99.0,
-        Scenario::PageRank => 95.0,
         Scenario::SmallFiles => 98.0,
         Scenario::NearStores | Scenario::NearNonTemporalStores => return Vec::new(),
     };
