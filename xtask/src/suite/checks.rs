@@ -56,6 +56,19 @@ impl Check {
     }
 }
 
+/// As [`tests`], but not in CI.
+const fn tests_apart(
+    topology: &'static str,
+    feature: &'static str,
+    package: &'static str,
+    names: &'static [&'static str],
+) -> Check {
+    Check {
+        ci: false,
+        ..tests(topology, feature, package, names)
+    }
+}
+
 const fn tests(
     topology: &'static str,
     feature: &'static str,
@@ -232,7 +245,7 @@ wait",
             "a_tier_heap_lies_on_its_node",
         ],
     ),
-    tests(
+    tests_apart(
         "far-node",
         TREES,
         INDEX,
@@ -241,7 +254,7 @@ wait",
             "a_placer_moves_hot_leaves_to_the_near_node",
         ],
     ),
-    tests(
+    tests_apart(
         "far-node",
         "nearfar bench index",
         INDEX_BENCH,
@@ -329,7 +342,7 @@ wait",
         &["regions_move_between_nodes_while_they_are_read"],
     ),
     tests("cxl-node", HEAPS, MEMORY, &["a_heap_can_lie_in_cxl_memory"]),
-    tests(
+    tests_apart(
         "cxl-node",
         TREES,
         INDEX,
