@@ -9,7 +9,7 @@ pub struct Latencies {
 }
 
 impl Latencies {
-    /// Those of one kind, ascending once [`Self::sort`] was called.
+    /// Those of one kind, ascending once `sort` was called.
     #[must_use]
     pub fn of(&self, kind: ActionKind) -> &[f64] {
         &self.by_kind[kind as usize]
