@@ -145,7 +145,7 @@ impl PushedFilter {
                 conditions.push(compare(Operator::LtEq, high));
             }
         }
-        conditions.extend(self.list(partitions, list_max)?);
+        conditions.extend(self.lists(partitions, list_max)?);
         conditions.extend(self.members(partitions)?);
         let all = conditions
             .into_iter()
@@ -156,26 +156,26 @@ impl PushedFilter {
         }
     }
 
-    /// The keys as a list, where that is short: an index can be asked for these.
-    fn list(
+    /// The values of each column of the key as a list, where that is short: an index can be asked for these.
+    fn lists(
         &self,
         partitions: &[Vec<ArrayRef>],
         list_max: ListMax,
-    ) -> Result<Option<PhysicalExprRef>> {
-        let [key] = &self.keys[..] else {
-            return Ok(None);
-        };
-        let arrays: Vec<&dyn Array> = partitions.iter().map(|keys| keys[0].as_ref()).collect();
-        let rows: usize = arrays.iter().map(|array| array.len()).sum();
-        if rows > list_max.values {
-            return Ok(None);
+    ) -> Result<Vec<PhysicalExprRef>> {
+        let mut lists: Vec<PhysicalExprRef> = Vec::new();
+        for (at, key) in self.keys.iter().enumerate() {
+            let arrays: Vec<&dyn Array> = partitions.iter().map(|keys| keys[at].as_ref()).collect();
+            if arrays.iter().map(|array| array.len()).sum::<usize>() > list_max.values {
+                return Ok(lists);
+            }
+            let list = concat(&arrays)?;
+            if list.get_array_memory_size() <= list_max.bytes {
+                let key = Arc::clone(key);
+                let list = InListExpr::try_new_from_array(key, list, false, &self.schema)?;
+                lists.push(Arc::new(list));
+            }
         }
-        let list = concat(&arrays)?;
-        if list.get_array_memory_size() > list_max.bytes {
-            return Ok(None);
-        }
-        let list = InListExpr::try_new_from_array(Arc::clone(key), list, false, &self.schema)?;
-        Ok(Some(Arc::new(list)))
+        Ok(lists)
     }
 
     /// Whether a key may be one of the build side's; none where keys of several columns are no number, or memory has no
