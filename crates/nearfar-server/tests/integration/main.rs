@@ -12,6 +12,7 @@ mod drivers;
 mod ends;
 mod fairness;
 mod hostile;
+mod prepared;
 mod rights;
 mod statements;
 mod support;
