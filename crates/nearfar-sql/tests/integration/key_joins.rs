@@ -153,6 +153,59 @@ async fn large_build_sides_have_the_same_answers() {
     }
 }
 
+/// Keys of two columns that are no number of 64 bits, in a build side that all partitions of the probe side share.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn rows_without_partner_are_given_once_where_keys_are_no_number() {
+    let session = session().await;
+    let tables = "CREATE TABLE big AS SELECT k, n, v FROM wide WHERE v <= 100 \
+                  UNION ALL SELECT value, 1, value FROM generate_series(1, 150000) t(value)";
+    run(&session, tables).await;
+    let on = "x.k = y.k AND x.n = y.n";
+    for kind in ["LEFT JOIN", "RIGHT JOIN", "FULL JOIN"] {
+        let sql =
+            format!("SELECT count(*), count(x.v), count(y.v) FROM wide x {kind} big y ON {on}");
+        assert_same(&session, &sql).await;
+    }
+    for kind in ["EXISTS", "NOT EXISTS"] {
+        let found = format!("{kind} (SELECT FROM big y WHERE {on})");
+        assert_same(
+            &session,
+            &format!("SELECT count(*), sum(x.v) FROM wide x WHERE {found}"),
+        )
+        .await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn joins_beside_ones_without_rows_end() {
+    let session = session().await;
+    for sql in [
+        "SELECT count(*) FROM none x JOIN (SELECT n, max(k) AS k FROM a GROUP BY n) y ON x.k = y.k",
+        "WITH s AS (SELECT k, sum(v) AS v FROM a GROUP BY k) SELECT \
+           (SELECT count(*) FROM none x JOIN s ON x.k = s.k), (SELECT count(*) FROM one x JOIN s ON x.k = s.k)",
+        "WITH RECURSIVE r AS (SELECT 1::bigint AS k UNION ALL SELECT one.v + 1 FROM r JOIN one ON r.k = one.k \
+           WHERE r.k < 30) SELECT count(*), max(k) FROM r",
+    ] {
+        assert_same(&session, sql).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn first_rows_are_those_of_the_order() {
+    let session = session().await;
+    let tables = "CREATE TABLE sorted AS SELECT value / 4 AS k, value % 100 AS n FROM generate_series(0, 199999) t(value); \
+                  CREATE TABLE pairs AS SELECT value % 100 AS n, (value * 7919) % 100000 AS w \
+                    FROM generate_series(1, 8000) t(value)";
+    run(&session, tables).await;
+    for limit in [5, 50, 5000] {
+        let sql = format!(
+            "SELECT sum(k), sum(w), max(k) FROM \
+               (SELECT k, w FROM sorted x JOIN pairs y ON x.n = y.n ORDER BY k, w LIMIT {limit})"
+        );
+        assert_same(&session, &sql).await;
+    }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn orders_and_limits_are_kept() {
     let session = session().await;

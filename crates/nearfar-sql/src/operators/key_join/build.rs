@@ -12,22 +12,20 @@ use datafusion::execution::memory_pool::MemoryReservation;
 use datafusion::physical_expr::PhysicalExprRef;
 use futures::TryStreamExt;
 use nearfar_kernels::{BloomFilter, JoinTable, NO_ROW};
+use nearfar_memory::{ThreadTier, TierId};
 use nearfar_model::Native;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use super::keys::{Keys, Packing, with_values};
 
-/// Rows that are put into a table between two moments at which the query can end: a millisecond.
-const STEP_ROWS: usize = 64 << 10;
+/// Rows that are gone through between two moments at which the query can end: a millisecond.
+pub const STEP_ROWS: usize = 64 << 10;
 
 /// Rows of a table: they have numbers of 32 bits, of which one stands for no row.
-const ROWS_MAX: usize = u32::MAX as usize - 1;
+pub const ROWS_MAX: usize = u32::MAX as usize - 1;
 
-/// What a build side is collected for.
-pub struct Collect {
-    pub schema: SchemaRef,
-    /// The columns of the key.
-    pub keys: Vec<PhysicalExprRef>,
+/// What a table of a build side is for.
+pub struct Purpose {
     /// Whether it has to be known which rows have found a partner.
     pub marks: bool,
     /// Whether keys are looked for in a filter before the table, since that is on a tier that is far.
@@ -40,10 +38,8 @@ pub struct Collect {
 #[derive(Debug)]
 pub struct BuildSide {
     batch: RecordBatch,
-    /// The columns of the key.
-    key_columns: Vec<ArrayRef>,
-    /// None where the columns of the key do not fit one number, or rows are too many.
-    table: Option<KeyTable>,
+    table: JoinTable,
+    packing: Packing,
     marks: Option<Marks>,
     /// Streams of the probe side that are not at their end.
     probing: AtomicUsize,
@@ -51,45 +47,39 @@ pub struct BuildSide {
     _memory: MemoryReservation,
 }
 
-/// A table, and how keys become what is in it.
-#[derive(Debug)]
-pub struct KeyTable {
-    pub table: JoinTable,
-    pub packing: Packing,
-}
-
 impl BuildSide {
-    /// All rows of `input`, and a table of their keys. Memory is asked for before it is taken.
+    /// The rows of `batch`, [as many as there may be](ROWS_MAX), and a table of their keys, which are packed so. Memory
+    /// is asked for before it is taken.
     ///
     /// # Errors
-    /// Those of the input, too little memory, and keys that cannot be computed.
-    pub async fn collect(
-        input: SendableRecordBatchStream,
+    /// Too little memory, and keys that cannot be computed.
+    pub async fn of(
+        batch: RecordBatch,
+        key_columns: &[ArrayRef],
+        packing: Packing,
         memory: MemoryReservation,
-        how: &Collect,
+        purpose: &Purpose,
     ) -> Result<Self> {
-        let batch = collected(input, &memory, &how.schema).await?;
         let rows = batch.num_rows();
-        let key_columns = evaluate(&how.keys, &batch)?;
-        let table = match Packing::of([&key_columns[..]].into_iter())? {
-            Some(packing) if rows <= ROWS_MAX => {
-                memory.try_grow(JoinTable::bytes_for(rows))?;
-                let keys = packing.keys(&key_columns)?;
-                let table = table_of(&keys, how.is_filtered).await?;
-                Some(KeyTable { table, packing })
-            }
-            // Another join goes on, with memory of its own.
-            _ => {
-                memory.free();
-                None
-            }
-        };
+        let mut bytes = JoinTable::bytes_for(rows);
+        if purpose.marks {
+            bytes += Marks::bytes_for(rows);
+        }
+        if purpose.is_filtered {
+            bytes += rows;
+        }
+        let key_bytes = rows * size_of::<i64>();
+        memory.try_grow(bytes + key_bytes)?;
+        let keys = packing.keys(key_columns)?;
+        let table = table_of(&keys, purpose.is_filtered).await?;
+        drop(keys);
+        memory.shrink(key_bytes);
         Ok(Self {
-            marks: how.marks.then(|| Marks::of(rows)),
+            marks: purpose.marks.then(|| Marks::of(rows)),
             batch,
-            key_columns,
             table,
-            probing: AtomicUsize::new(how.probes),
+            packing,
+            probing: AtomicUsize::new(purpose.probes),
             _memory: memory,
         })
     }
@@ -98,14 +88,13 @@ impl BuildSide {
         &self.batch
     }
 
-    /// The columns of the key.
-    pub fn key_columns(&self) -> &[ArrayRef] {
-        &self.key_columns
+    pub fn table(&self) -> &JoinTable {
+        &self.table
     }
 
-    /// None where the columns of the key do not fit one number, or rows are too many.
-    pub fn table(&self) -> Option<&KeyTable> {
-        self.table.as_ref()
+    /// How keys become what is in the table.
+    pub fn packing(&self) -> &Packing {
+        &self.packing
     }
 
     /// Notes that these rows have found a partner, all but [`NO_ROW`].
@@ -144,7 +133,10 @@ pub fn evaluate(expressions: &[PhysicalExprRef], batch: &RecordBatch) -> Result<
 }
 
 /// The rows of `input` in one batch. Column by column, so that no more than one column is there twice.
-async fn collected(
+///
+/// # Errors
+/// Those of the input, and too little memory.
+pub async fn collected(
     mut input: SendableRecordBatchStream,
     memory: &MemoryReservation,
     schema: &SchemaRef,
@@ -185,7 +177,11 @@ async fn table_of(keys: &Keys, is_filtered: bool) -> Result<JoinTable> {
     let rows = keys.len();
     let mut table =
         JoinTable::with_room(rows).map_err(|error| DataFusionError::External(error.into()))?;
-    let mut filter = is_filtered.then(|| BloomFilter::with_room(rows));
+    let mut filter = is_filtered.then(|| {
+        // Near, wherever the table is.
+        let _near = ThreadTier::enter(TierId::NEAR);
+        BloomFilter::with_room(rows)
+    });
     for first in (0..rows).step_by(STEP_ROWS) {
         let step = first..rows.min(first + STEP_ROWS);
         with_values!(keys, |values, valid| {
@@ -209,6 +205,10 @@ struct Marks {
 }
 
 impl Marks {
+    fn bytes_for(rows: usize) -> usize {
+        rows.div_ceil(64) * size_of::<u64>()
+    }
+
     fn of(rows: usize) -> Self {
         let words = (0..rows.div_ceil(64)).map(|_| AtomicU64::new(0));
         Self {

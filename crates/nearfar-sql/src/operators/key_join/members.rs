@@ -3,9 +3,12 @@
 use arrow::array::ArrayRef;
 use datafusion::error::Result;
 use datafusion::execution::memory_pool::MemoryReservation;
-use nearfar_kernels::{BloomFilter, Selection};
+use nearfar_kernels::{BloomFilter, Key, Selection};
+use nearfar_memory::{ThreadTier, TierId};
 use nearfar_model::Native;
+use std::ops::Range;
 
+use super::build::STEP_ROWS;
 use super::keys::{Keys, Packing, with_values};
 
 /// Bits for each key of a build side that a bit for each number between the lowest and the highest may take.
@@ -31,9 +34,9 @@ pub enum Members {
 
 impl Members {
     /// The keys of `sides`, as `packing` makes them; none where `memory` has no room for them.
-    pub fn of<'a>(
+    pub async fn of<'a>(
         packing: &Packing,
-        sides: impl Iterator<Item = &'a [ArrayRef]> + Clone,
+        sides: impl Iterator<Item = &'a [ArrayRef]>,
         memory: &MemoryReservation,
     ) -> Result<Option<Self>> {
         let keys: Vec<Keys> = sides
@@ -48,30 +51,37 @@ impl Members {
         }
         let mut members = room.empty();
         for keys in &keys {
-            with_values!(keys, |values, valid| members.add(values, valid));
+            for first in (0..keys.len()).step_by(STEP_ROWS) {
+                let step = first..keys.len().min(first + STEP_ROWS);
+                with_values!(keys, |values, valid| members.add(values, valid, step));
+                tokio::task::yield_now().await;
+            }
         }
         Ok(Some(members))
     }
 
-    fn add<K: nearfar_kernels::Key + Into<i64>>(&mut self, keys: &[K], valid: Option<&Selection>) {
+    /// Adds the keys of some rows.
+    fn add<K: Key + Into<i64>>(
+        &mut self,
+        keys: &[K],
+        valid: Option<&Selection>,
+        rows: Range<usize>,
+    ) {
         match self {
             Self::Bits { low, words } => {
-                let mut set = |key: K| {
-                    let place = key.into().abs_diff(*low);
+                let has_key = |row: &usize| valid.is_none_or(|valid| valid.contains(*row));
+                for row in rows.filter(has_key) {
+                    let place = keys[row].into().abs_diff(*low);
                     words[(place / 64) as usize] |= 1 << (place % 64);
-                };
-                match valid {
-                    Some(valid) => valid.rows().for_each(|row| set(keys[row])),
-                    None => keys.iter().for_each(|key| set(*key)),
                 }
             }
-            Self::Bloom(filter) => filter.put(0, keys, valid, &Native),
+            Self::Bloom(filter) => filter.put(rows.start, &keys[rows], valid, &Native),
         }
     }
 
     /// Whether a key may be there; if not, it is sure not to be.
     #[inline]
-    pub fn may_have<K: nearfar_kernels::Key + Into<i64>>(&self, key: K) -> bool {
+    pub fn may_have<K: Key + Into<i64>>(&self, key: K) -> bool {
         match self {
             Self::Bits { low, words } => {
                 // One below the lowest is far above the highest.
@@ -119,6 +129,8 @@ impl Room {
     }
 
     fn empty(&self) -> Members {
+        // Near, wherever the table is: scans ask for each row.
+        let _near = ThreadTier::enter(TierId::NEAR);
         match *self {
             Self::Bits { low, words } => Members::Bits {
                 low,
@@ -136,17 +148,17 @@ mod tests {
     use datafusion::execution::memory_pool::{GreedyMemoryPool, MemoryConsumer, MemoryPool};
     use std::sync::Arc;
 
-    fn of(keys: Vec<Option<i64>>) -> Members {
+    async fn of(keys: Vec<Option<i64>>) -> Members {
         let column: [ArrayRef; 1] = [Arc::new(Int64Array::from(keys))];
         let pool: Arc<dyn MemoryPool> = Arc::new(GreedyMemoryPool::new(1 << 20));
         let memory = MemoryConsumer::new("test").register(&pool);
-        let members = Members::of(&Packing::ONE, [&column[..]].into_iter(), &memory);
+        let members = Members::of(&Packing::ONE, [&column[..]].into_iter(), &memory).await;
         members.expect("keys").expect("room")
     }
 
-    #[test]
-    fn keys_that_are_close_together_are_told_exactly() {
-        let members = of(vec![Some(-3), None, Some(500), Some(64)]);
+    #[tokio::test]
+    async fn keys_that_are_close_together_are_told_exactly() {
+        let members = of(vec![Some(-3), None, Some(500), Some(64)]).await;
         assert!(members.is_exact());
         for key in -1000..1000_i64 {
             assert_eq!(members.may_have(key), [-3, 64, 500].contains(&key), "{key}");
@@ -154,13 +166,13 @@ mod tests {
         for key in [i64::MIN, i64::MAX] {
             assert!(!members.may_have(key));
         }
-        assert!(!of(vec![None]).may_have(1_i64));
+        assert!(!of(vec![None]).await.may_have(1_i64));
     }
 
-    #[test]
-    fn keys_that_are_far_apart_all_pass() {
+    #[tokio::test]
+    async fn keys_that_are_far_apart_all_pass() {
         let keys = [i64::MIN, -1, 7, i64::MAX];
-        let members = of(keys.map(Some).to_vec());
+        let members = of(keys.map(Some).to_vec()).await;
         assert!(!members.is_exact());
         assert!(keys.iter().all(|key| members.may_have(*key)));
     }

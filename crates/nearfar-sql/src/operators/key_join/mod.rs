@@ -16,14 +16,14 @@ mod rule;
 
 use arrow::array::RecordBatch;
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
-use datafusion::common::{JoinSide, JoinType, Statistics, internal_err};
+use datafusion::common::{Statistics, internal_err};
 use datafusion::datasource::memory::MemorySourceConfig;
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::memory_pool::MemoryConsumer;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::expressions::DynamicFilterPhysicalExpr;
 use datafusion::physical_expr::{PhysicalExpr, PhysicalExprRef};
-use datafusion::physical_plan::joins::utils::ColumnIndex;
+use datafusion::physical_plan::joins::utils::{ColumnIndex, build_join_schema};
 use datafusion::physical_plan::joins::{HashJoinExec, HashJoinExecBuilder, PartitionMode};
 use datafusion::physical_plan::metrics::{
     BaselineMetrics, ExecutionPlanMetricsSet, MetricBuilder, MetricsSet,
@@ -31,8 +31,8 @@ use datafusion::physical_plan::metrics::{
 use datafusion::physical_plan::statistics::{ChildStats, StatisticsArgs};
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{
-    ChildrenPropertiesMode, DisplayAs, DisplayFormatType, ExecutionPlan, ExecutionPlanProperties,
-    InputDistributionRequirements, PlanProperties, ReplaceChildrenOptions,
+    ChildrenPropertiesMode, DisplayAs, DisplayFormatType, EmptyRecordBatchStream, ExecutionPlan,
+    ExecutionPlanProperties, InputDistributionRequirements, PlanProperties, ReplaceChildrenOptions,
 };
 use futures::future::{BoxFuture, FutureExt, Shared};
 use futures::{StreamExt, TryStreamExt, stream};
@@ -41,15 +41,18 @@ use std::fmt;
 use std::sync::Arc;
 
 use crate::datafusion_names::HASH_JOIN_BUILD;
-use build::{BuildSide, Collect};
+use build::{BuildSide, Purpose, ROWS_MAX, collected, evaluate};
+use keys::Packing;
 use probe::{Prober, Shape, gives_marked};
 use pushed::{Announcement, ListMax, PushedFilter};
 pub use rule::KeyJoins;
 
-/// A hash join by keys of 64 bits. To rules it is the [`HashJoinExec`] that it stands for.
+/// A hash join by keys of 64 bits. To rules it is the [`HashJoinExec`] that it stands for, but that its rows come in no
+/// order.
 #[derive(Debug)]
 pub struct KeyJoinExec {
     join: Arc<HashJoinExec>,
+    properties: Arc<PlanProperties>,
     /// Whether keys are looked for in a filter before the table.
     is_filtered: bool,
     shape: Mutex<Option<Arc<Shape>>>,
@@ -59,13 +62,22 @@ pub struct KeyJoinExec {
     metrics: ExecutionPlanMetricsSet,
 }
 
+/// What streams of the probe side look their rows up in.
+#[derive(Debug, Clone)]
+enum Built {
+    ByKey(Arc<BuildSide>),
+    /// DataFusion's join of what was collected: keys are no number of 64 bits, or rows are too many.
+    Otherwise(Arc<HashJoinExec>),
+}
+
 /// A build side that several streams wait for.
-type Collected = Shared<BoxFuture<'static, Result<Arc<BuildSide>, Arc<DataFusionError>>>>;
+type Collected = Shared<BoxFuture<'static, Result<Built, Arc<DataFusionError>>>>;
 
 impl KeyJoinExec {
     /// `join` by the kernels; `is_filtered` where its table is on a tier that is far.
     fn new(join: Arc<HashJoinExec>, is_filtered: bool) -> Self {
         Self {
+            properties: without_order(&join),
             join,
             is_filtered,
             shape: Mutex::default(),
@@ -86,10 +98,6 @@ impl KeyJoinExec {
         }
     }
 
-    fn keys(&self) -> (Vec<PhysicalExprRef>, Vec<PhysicalExprRef>) {
-        self.join.on().iter().cloned().unzip()
-    }
-
     fn is_shared(&self) -> bool {
         *self.join.partition_mode() == PartitionMode::CollectLeft
     }
@@ -99,7 +107,7 @@ impl KeyJoinExec {
         let made = shape.get_or_insert_with(|| {
             Arc::new(Shape {
                 join_type: *self.join.join_type(),
-                keys: self.keys().1,
+                keys: keys_of(&self.join).1,
                 filter: self.join.filter().cloned(),
                 schema: self.schema(),
                 columns: columns(&self.join),
@@ -129,7 +137,7 @@ impl KeyJoinExec {
                 true => 1,
                 false => self.join.left().output_partitioning().partition_count(),
             };
-            let (keys, schema) = (self.keys().1, self.join.right().schema());
+            let (keys, schema) = (keys_of(&self.join).1, self.join.right().schema());
             let memory = MemoryConsumer::new("JoinKeys").register(context.memory_pool());
             let made = PushedFilter::new(filter, keys, schema, partitions, memory);
             *pushed = Some(Arc::new(made));
@@ -142,7 +150,7 @@ impl KeyJoinExec {
         &self,
         partition: usize,
         context: &Arc<TaskContext>,
-    ) -> Result<BoxFuture<'static, Result<BuildSide>>> {
+    ) -> Result<BoxFuture<'static, Result<Built>>> {
         let (input, probes) = match self.is_shared() {
             true => (0, self.join.right().output_partitioning().partition_count()),
             false => (partition, 1),
@@ -154,24 +162,31 @@ impl KeyJoinExec {
         let rows = self.join.left().execute(input, Arc::clone(context))?;
         let memory = MemoryConsumer::new(format!("{HASH_JOIN_BUILD}[{input}]"))
             .register(context.memory_pool());
-        let how = Collect {
-            schema: self.join.left().schema(),
-            keys: self.keys().0,
+        let purpose = Purpose {
             marks: gives_marked(*self.join.join_type()).is_some(),
             is_filtered: self.is_filtered,
             probes,
         };
+        let join = Arc::clone(&self.join);
         let time = MetricBuilder::new(&self.metrics).subset_time("build_time", partition);
         let row_count = MetricBuilder::new(&self.metrics).counter("build_input_rows", partition);
         let collected = async move {
-            let timer = time.timer();
-            let build = BuildSide::collect(rows, memory, &how).await?;
-            timer.done();
-            row_count.add(build.batch().num_rows());
+            let batch = collected(rows, &memory, &join.left().schema()).await?;
+            row_count.add(batch.num_rows());
+            let _timer = time.timer();
+            let (keys, _) = keys_of(&join);
+            let keys = evaluate(&keys, &batch)?;
+            let built = match Packing::of([&keys[..]].into_iter())? {
+                Some(packing) if batch.num_rows() <= ROWS_MAX => {
+                    let build = BuildSide::of(batch, &keys, packing, memory, &purpose).await?;
+                    Built::ByKey(Arc::new(build))
+                }
+                _ => Built::Otherwise(Arc::new(joined_otherwise(&join, input, batch)?)),
+            };
             if let Some(announcement) = announcement {
-                announcement.announce(build.key_columns().to_vec()).await?;
+                announcement.announce(keys).await?;
             }
-            Ok(build)
+            Ok(built)
         };
         Ok(collected.boxed())
     }
@@ -180,7 +195,7 @@ impl KeyJoinExec {
     fn build_side(&self, partition: usize, context: &Arc<TaskContext>) -> Result<Collected> {
         let begin = || {
             let collected = self.collect(partition, context)?;
-            let collected = collected.map(|build| build.map(Arc::new).map_err(Arc::new));
+            let collected = collected.map(|built| built.map_err(Arc::new));
             Ok(collected.boxed().shared())
         };
         if !self.is_shared() {
@@ -211,41 +226,43 @@ fn reads(plan: &Arc<dyn ExecutionPlan>, id: u64) -> bool {
     is_found && visited.is_ok()
 }
 
-/// DataFusion's join of what was collected, for keys that are no number of 64 bits.
-fn joined_otherwise(
-    join: &HashJoinExec,
-    partition: usize,
-    build: &RecordBatch,
-    context: &Arc<TaskContext>,
-) -> Result<SendableRecordBatchStream> {
-    let partitions = match join.partition_mode() {
-        PartitionMode::CollectLeft => 1,
-        _ => join.left().output_partitioning().partition_count(),
-    };
+/// The columns of the key, of the build side and of the probe side.
+fn keys_of(join: &HashJoinExec) -> (Vec<PhysicalExprRef>, Vec<PhysicalExprRef>) {
+    join.on().iter().cloned().unzip()
+}
+
+/// The properties of a join whose rows come in no order.
+fn without_order(join: &HashJoinExec) -> Arc<PlanProperties> {
+    let properties = join.properties();
+    if properties.output_ordering().is_none() {
+        return Arc::clone(properties);
+    }
+    let mut equivalences = properties.equivalence_properties().clone();
+    equivalences.clear_orderings();
+    Arc::new(properties.as_ref().clone().with_eq_properties(equivalences))
+}
+
+/// DataFusion's join with what was collected of one partition of the build side. Its own memory is asked for when it
+/// runs.
+fn joined_otherwise(join: &HashJoinExec, input: usize, build: RecordBatch) -> Result<HashJoinExec> {
+    let partitions = join.left().output_partitioning().partition_count();
     let mut rows = vec![Vec::new(); partitions];
-    rows[if partitions == 1 { 0 } else { partition }].push(build.clone());
+    rows[input].push(build);
     let left = MemorySourceConfig::try_new_exec(&rows, join.left().schema(), None)?;
     let (right, on) = (Arc::clone(join.right()), join.on().to_vec());
     let projection = join.projection.as_ref().map(|columns| columns.to_vec());
-    let other = HashJoinExecBuilder::new(left, right, on, *join.join_type())
+    HashJoinExecBuilder::new(left, right, on, *join.join_type())
         .with_filter(join.filter().cloned())
         .with_projection(projection)
         .with_partition_mode(*join.partition_mode())
         .with_null_equality(join.null_equality())
-        .build()?;
-    other.execute(partition, Arc::clone(context))
+        .build()
 }
 
 /// Where each column of a join's result comes from.
 fn columns(join: &HashJoinExec) -> Vec<ColumnIndex> {
-    let of = |side, count: usize| (0..count).map(move |index| ColumnIndex { index, side });
-    let left = of(JoinSide::Left, join.left().schema().fields().len());
-    let right = of(JoinSide::Right, join.right().schema().fields().len());
-    let all: Vec<ColumnIndex> = match join.join_type() {
-        JoinType::LeftSemi | JoinType::LeftAnti => left.collect(),
-        JoinType::RightSemi | JoinType::RightAnti => right.collect(),
-        _ => left.chain(right).collect(),
-    };
+    let (left, right) = (join.left().schema(), join.right().schema());
+    let (_, all) = build_join_schema(&left, &right, join.join_type());
     match &join.projection {
         Some(projection) => projection.iter().map(|at| all[*at].clone()).collect(),
         None => all,
@@ -260,23 +277,21 @@ async fn rows(
     metrics: BaselineMetrics,
     context: Arc<TaskContext>,
 ) -> Result<SendableRecordBatchStream> {
-    let build = build.await.map_err(DataFusionError::Shared)?;
-    if build.table().is_none() {
-        return joined_otherwise(&join, partition, build.batch(), &context);
-    }
+    let build = match build.await.map_err(DataFusionError::Shared)? {
+        Built::ByKey(build) => build,
+        Built::Otherwise(join) => return join.execute(partition, context),
+    };
+    // Also where none of its rows are wanted: other readers of what is shared below do not wait for this one then.
     let input = join.right().execute(partition, context)?;
     let schema = Arc::clone(&shape.schema);
-    let prober = Prober::new(shape, Arc::clone(&build), input, metrics);
-    let rows = stream::try_unfold(
-        (Box::new(prober), build),
-        |(mut prober, build)| async move {
-            let Some(table) = build.table() else {
-                return Ok(None);
-            };
-            let batch = prober.next(table).await?;
-            Ok(batch.map(|batch| (batch, (prober, build))))
-        },
-    );
+    if build.batch().num_rows() == 0 && shape.needs_build_rows() {
+        return Ok(Box::pin(EmptyRecordBatchStream::new(schema)));
+    }
+    let prober = Prober::new(shape, build, input, metrics);
+    let rows = stream::try_unfold(Box::new(prober), |mut prober| async move {
+        let batch = prober.next().await?;
+        Ok(batch.map(|batch| (batch, prober)))
+    });
     Ok(Box::pin(RecordBatchStreamAdapter::new(schema, rows)))
 }
 
@@ -312,7 +327,7 @@ impl ExecutionPlan for KeyJoinExec {
     }
 
     fn properties(&self) -> &Arc<PlanProperties> {
-        self.join.properties()
+        &self.properties
     }
 
     fn input_distribution_requirements(&self) -> InputDistributionRequirements {
@@ -365,12 +380,9 @@ impl ExecutionPlan for KeyJoinExec {
         let schema = Arc::clone(&shape.schema);
         let build = self.build_side(partition, &context)?;
         let metrics = BaselineMetrics::new(&self.metrics, partition);
-        let counted = metrics.output_rows().clone();
         let join = Arc::clone(&self.join);
         let rows = rows(join, partition, (shape, build), metrics, context);
-        let rows = stream::once(rows).try_flatten().inspect_ok(move |batch| {
-            counted.add(batch.num_rows());
-        });
+        let rows = stream::once(rows).try_flatten();
         Ok(Box::pin(RecordBatchStreamAdapter::new(
             schema,
             rows.boxed(),

@@ -12,13 +12,13 @@ use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::SendableRecordBatchStream;
 use datafusion::physical_expr::PhysicalExprRef;
 use datafusion::physical_plan::joins::utils::{ColumnIndex, JoinFilter};
-use datafusion::physical_plan::metrics::BaselineMetrics;
+use datafusion::physical_plan::metrics::{BaselineMetrics, RecordOutput};
 use futures::StreamExt;
 use nearfar_kernels::{JoinKind, JoinTable, Matched, NO_ROW, ProbeCursor, Probing};
 use nearfar_model::Native;
 use std::sync::Arc;
 
-use super::build::{BuildSide, KeyTable, evaluate};
+use super::build::{BuildSide, evaluate};
 use super::keys::{Keys, with_values};
 
 /// Rows of the build side that are looked at in one step when those with or without a partner are given.
@@ -51,6 +51,14 @@ impl Shape {
     /// Whether pairs of rows are part of the result.
     fn gives_pairs(&self) -> bool {
         !matches!(self.join_type, JoinType::LeftSemi | JoinType::LeftAnti)
+    }
+
+    /// Whether there is no result where the build side has no rows.
+    pub fn needs_build_rows(&self) -> bool {
+        !matches!(
+            self.join_type,
+            JoinType::Right | JoinType::Full | JoinType::RightAnti
+        )
     }
 
     /// Of which rows of the build side the result has some at its end: of those that found a partner, or of those
@@ -118,16 +126,20 @@ impl Prober {
     ///
     /// # Errors
     /// Those of the input, and of conditions.
-    pub async fn next(&mut self, table: &KeyTable) -> Result<Option<RecordBatch>> {
+    pub async fn next(&mut self) -> Result<Option<RecordBatch>> {
         loop {
             if let Some(batch) = self.ready.next_completed_batch() {
-                return Ok(Some(batch));
+                return Ok(Some(batch.record_output(&self.metrics)));
             }
             if self.current.is_some() {
-                self.look_up(table)?;
+                self.look_up()?;
+                if self.current.is_some() && !self.ready.has_completed_batch() {
+                    // Its condition may drop all pairs of rows that have very many.
+                    tokio::task::yield_now().await;
+                }
             } else if let Some(input) = &mut self.input {
                 match input.next().await {
-                    Some(batch) => self.begin(batch?, table)?,
+                    Some(batch) => self.begin(batch?)?,
                     None => self.end_input(),
                 }
             } else if let Some(first) = self.last_rows {
@@ -142,14 +154,14 @@ impl Prober {
         }
     }
 
-    fn begin(&mut self, batch: RecordBatch, table: &KeyTable) -> Result<()> {
+    fn begin(&mut self, batch: RecordBatch) -> Result<()> {
         if batch.num_rows() == 0 {
             return Ok(());
         }
         let _timer = self.metrics.elapsed_compute().timer();
         let columns = evaluate(&self.shape.keys, &batch)?;
         self.current = Some(Current {
-            keys: table.packing.keys(&columns)?,
+            keys: self.build.packing().keys(&columns)?,
             batch,
             cursor: ProbeCursor::default(),
         });
@@ -165,7 +177,7 @@ impl Prober {
     }
 
     /// Takes some rows of the probe side on.
-    fn look_up(&mut self, table: &KeyTable) -> Result<()> {
+    fn look_up(&mut self) -> Result<()> {
         let time = self.metrics.elapsed_compute().clone();
         let _timer = time.timer();
         let Some(mut current) = self.current.take() else {
@@ -173,7 +185,7 @@ impl Prober {
         };
         self.matched.clear();
         let is_done = probe(
-            &table.table,
+            self.build.table(),
             self.shape.kind(),
             &mut current,
             &mut self.matched,

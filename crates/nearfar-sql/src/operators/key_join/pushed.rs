@@ -93,25 +93,33 @@ impl PushedFilter {
         }
     }
 
-    /// Adds the keys of one partition, or says that they stay unknown. The last one makes the filter.
-    fn add(&self, keys: Option<Vec<ArrayRef>>, list_max: ListMax) {
+    /// Adds the keys of one partition, or says that they stay unknown. Gives the last one those of all, to make the
+    /// filter of.
+    fn add(&self, keys: Option<Vec<ArrayRef>>) -> Option<Vec<Vec<ArrayRef>>> {
         let mut partitions = self.partitions.lock();
+        // A partition that runs again adds nothing to a filter that is there.
+        partitions.waiting_for = partitions.waiting_for.checked_sub(1)?;
         match keys {
             Some(keys) => partitions.known.push(keys),
             None => partitions.is_any_unknown = true,
         }
-        partitions.waiting_for -= 1;
         if partitions.waiting_for > 0 {
-            return;
+            return None;
         }
         let known = std::mem::take(&mut partitions.known);
-        let made = match partitions.is_any_unknown {
-            true => Ok(()),
-            false => self.make(&known, list_max),
-        };
-        self.filter.mark_complete();
-        partitions.outcome = Some(made.map_err(Arc::new));
+        let is_any_unknown = partitions.is_any_unknown;
         drop(partitions);
+        if is_any_unknown {
+            self.publish(Ok(()));
+            return None;
+        }
+        Some(known)
+    }
+
+    /// Lets all partitions go on.
+    fn publish(&self, made: Result<()>) {
+        self.filter.mark_complete();
+        self.partitions.lock().outcome = Some(made.map_err(Arc::new));
         self.made.notify_waiters();
     }
 
@@ -129,7 +137,7 @@ impl PushedFilter {
         }
     }
 
-    fn make(&self, partitions: &[Vec<ArrayRef>], list_max: ListMax) -> Result<()> {
+    async fn make(&self, partitions: &[Vec<ArrayRef>], list_max: ListMax) -> Result<()> {
         let rows = |keys: &[ArrayRef]| keys.first().map_or(0, |column| column.len());
         if partitions.iter().all(|keys| rows(keys) == 0) {
             return self.filter.update(lit(false));
@@ -146,7 +154,7 @@ impl PushedFilter {
             }
         }
         conditions.extend(self.lists(partitions, list_max)?);
-        conditions.extend(self.members(partitions)?);
+        conditions.extend(self.members(partitions).await?);
         let all = conditions
             .into_iter()
             .reduce(|all, next| Arc::new(BinaryExpr::new(all, Operator::And, next)));
@@ -163,11 +171,12 @@ impl PushedFilter {
         list_max: ListMax,
     ) -> Result<Vec<PhysicalExprRef>> {
         let mut lists: Vec<PhysicalExprRef> = Vec::new();
+        let rows: usize = partitions.iter().map(|keys| keys[0].len()).sum();
+        if rows > list_max.values {
+            return Ok(lists);
+        }
         for (at, key) in self.keys.iter().enumerate() {
             let arrays: Vec<&dyn Array> = partitions.iter().map(|keys| keys[at].as_ref()).collect();
-            if arrays.iter().map(|array| array.len()).sum::<usize>() > list_max.values {
-                return Ok(lists);
-            }
             let list = concat(&arrays)?;
             if list.get_array_memory_size() <= list_max.bytes {
                 let key = Arc::clone(key);
@@ -180,12 +189,12 @@ impl PushedFilter {
 
     /// Whether a key may be one of the build side's; none where keys of several columns are no number, or memory has no
     /// room.
-    fn members(&self, partitions: &[Vec<ArrayRef>]) -> Result<Option<PhysicalExprRef>> {
+    async fn members(&self, partitions: &[Vec<ArrayRef>]) -> Result<Option<PhysicalExprRef>> {
         let columns = partitions.iter().map(|keys| &keys[..]);
         let Some(packing) = Packing::of(columns.clone())? else {
             return Ok(None);
         };
-        let Some(members) = Members::of(&packing, columns, &self.memory)? else {
+        let Some(members) = Members::of(&packing, columns, &self.memory).await? else {
             return Ok(None);
         };
         Ok(Some(Arc::new(MemberExpr {
@@ -242,20 +251,35 @@ impl Announcement {
     /// # Errors
     /// A filter that cannot be made of these keys.
     pub async fn announce(mut self, keys: Vec<ArrayRef>) -> Result<()> {
-        match self.filter.take() {
-            Some(filter) => {
-                filter.add(Some(keys), self.list_max);
-                filter.made().await
-            }
-            None => Ok(()),
+        let Some(filter) = self.filter.take() else {
+            return Ok(());
+        };
+        if let Some(all) = filter.add(Some(keys)) {
+            let mut unpublished = Unpublished(Some(&filter));
+            let made = filter.make(&all, self.list_max).await;
+            unpublished.0 = None;
+            filter.publish(made);
         }
+        filter.made().await
     }
 }
 
 impl Drop for Announcement {
     fn drop(&mut self) {
         if let Some(filter) = self.filter.take() {
-            filter.add(None, self.list_max);
+            // It was dropped before its keys were known: there is nothing to make a filter of.
+            let _none = filter.add(None);
+        }
+    }
+}
+
+/// A filter that is being made. Dropped before it is, it lets all partitions go on without.
+struct Unpublished<'a>(Option<&'a PushedFilter>);
+
+impl Drop for Unpublished<'_> {
+    fn drop(&mut self) {
+        if let Some(filter) = self.0 {
+            filter.publish(Ok(()));
         }
     }
 }

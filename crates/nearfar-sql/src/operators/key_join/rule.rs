@@ -5,6 +5,8 @@ use datafusion::common::{JoinType, NullEquality};
 use datafusion::error::Result;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::joins::{HashJoinExec, PartitionMode};
+use datafusion::physical_plan::sorts::partial_sort::PartialSortExec;
+use datafusion::physical_plan::sorts::sort::SortExec;
 use datafusion::physical_plan::{
     ChildrenPropertiesMode, ExecutionPlan, ExecutionPlanProperties, ReplaceChildrenOptions,
 };
@@ -82,13 +84,12 @@ fn replaced(
     needs_order: bool,
     is_filtered: bool,
 ) -> Result<Arc<dyn ExecutionPlan>> {
-    let required = plan.required_input_ordering();
     let kept = plan.maintains_input_order();
     let before = plan.children();
     let inputs = before.iter().enumerate().map(|(at, input)| {
         let hands_on = needs_order && kept.get(at).is_some_and(|kept| *kept);
-        let is_required = required.get(at).is_some_and(Option::is_some);
-        replaced(input, hands_on || is_required, is_filtered)
+        let needs_order = hands_on || relies_on_order(plan.as_ref(), at, input)?;
+        replaced(input, needs_order, is_filtered)
     });
     let inputs = inputs.collect::<Result<Vec<_>>>()?;
     let is_same = before.iter().zip(&inputs).all(|(a, b)| Arc::ptr_eq(a, b));
@@ -107,6 +108,23 @@ fn replaced(
         }
         None => Ok(plan),
     }
+}
+
+/// Whether an operator takes its input's rows for ordered, if they are said to be.
+fn relies_on_order(
+    plan: &dyn ExecutionPlan,
+    at: usize,
+    input: &Arc<dyn ExecutionPlan>,
+) -> Result<bool> {
+    if let Some(sort) = plan.downcast_ref::<SortExec>() {
+        // It ends early by the columns in whose order the rows come already.
+        let input = input.equivalence_properties();
+        let (ordered, _) = input.extract_common_sort_prefix(sort.expr().clone())?;
+        return Ok(!ordered.is_empty());
+    }
+    let required = plan.required_input_ordering();
+    let is_required = required.get(at).is_some_and(Option::is_some);
+    Ok(is_required || plan.is::<PartialSortExec>())
 }
 
 /// Whether the rows of a join are known to come in an order: rows that have several partners do not here.
