@@ -2,9 +2,13 @@
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, ErrorKind, Write};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Component, Path, PathBuf};
 
 use crate::error::RegulateError;
+
+/// The error of a file whose group has ended since it was opened (errno(3)); the number is the same on all machines.
+const NO_DEVICE: i32 = 19;
 
 /// A machine's files.
 #[derive(Debug, Clone)]
@@ -44,18 +48,69 @@ pub(crate) fn read(path: &Path) -> Result<String, RegulateError> {
     fs::read_to_string(path).map_err(|source| of_file(path.to_owned(), "read", source))
 }
 
-/// Writes all of a file in one call, as the kernel's files ask for.
+/// What a file holds of what `content` replaces.
+pub(crate) fn read_replaced(path: &Path, content: &str) -> Result<String, RegulateError> {
+    let text = read(path)?;
+    if !keeps_lines(path) {
+        return Ok(text);
+    }
+    let is_replaced = |line: &&str| replacing(line, content).is_some();
+    Ok(text.split_inclusive('\n').filter(is_replaced).collect())
+}
+
+/// Writes all of a file in one call, as the kernel's files ask for, or of one that keeps its other lines those of
+/// `content`.
 pub(crate) fn overwrite(path: &Path, content: &str) -> Result<(), RegulateError> {
     let of = |source| of_file(path.to_owned(), "write", source);
     let mut file = OpenOptions::new().write(true).open(path).map_err(of)?;
+    // A captured tree's files have a length; those of the kernel have none, and refuse to be given one.
+    let is_captured = file.metadata().map_err(of)?.len() > 0;
+    let content = match is_captured && keeps_lines(path) {
+        true => merged(&read(path)?, content),
+        false => content.to_owned(),
+    };
     file.write_all(content.as_bytes()).map_err(of)?;
-    // A captured tree's files have a length; those of the kernel refuse to be given one.
     drop(file.set_len(content.len() as u64));
     Ok(())
 }
 
+/// Whether a file keeps the lines that are not written to it: those of resctrl's `schemata`, each of a resource.
+fn keeps_lines(path: &Path) -> bool {
+    path.file_name().is_some_and(|name| name == "schemata")
+}
+
+/// The line of `content` that takes the place of another one.
+fn replacing<'a>(line: &str, content: &'a str) -> Option<&'a str> {
+    let resource = |line: &str| line.split(':').next().map(|name| name.trim().to_owned());
+    let mut lines = content.lines();
+    lines.find(|new| resource(new) == resource(line))
+}
+
+/// What a `schemata` becomes. A shorter line is moved to the right, as the kernel writes it, so that the length stays
+/// the same, and a captured one is never there by halves.
+fn merged(text: &str, content: &str) -> String {
+    let of = |line: &str| match replacing(line, content) {
+        Some(new) => format!("{:>width$}\n", new.trim(), width = line.len()),
+        None => format!("{line}\n"),
+    };
+    text.lines().map(of).collect()
+}
+
+/// Device and number of a file.
+pub(crate) type Identity = (u64, u64);
+
+/// Which file a path leads to: another one after a group has ended and one of its name has come. None where there is
+/// none.
+pub(crate) fn identity(path: &Path) -> Option<Identity> {
+    let found = fs::metadata(path).ok()?;
+    Some((found.dev(), found.ino()))
+}
+
 /// Why a file could not be used.
 pub(crate) fn of_file(path: PathBuf, right: &'static str, source: io::Error) -> RegulateError {
+    if source.raw_os_error() == Some(NO_DEVICE) {
+        return RegulateError::Vanished { path };
+    }
     match source.kind() {
         ErrorKind::NotFound => RegulateError::Vanished { path },
         ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem => {
@@ -76,4 +131,34 @@ pub(crate) fn check_group(name: &str) -> Result<(), RegulateError> {
         return Err(RegulateError::Group { name });
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn other_lines_of_schemata_stay_what_they_are() {
+        let text = "    MB:0=100;1=100\n    L3:0=7fff;1=7fff\n";
+        let lower = merged(text, "MB:0=50;1=50\n");
+        assert_eq!(lower, "      MB:0=50;1=50\n    L3:0=7fff;1=7fff\n");
+        let other = lower.replace("7fff", "00ff");
+        let back = merged(&other, "    MB:0=100;1=100\n");
+        assert_eq!(back, "    MB:0=100;1=100\n    L3:0=00ff;1=00ff\n");
+    }
+
+    #[test]
+    fn a_group_that_ends_while_its_file_is_open_has_vanished() {
+        let of = |number| {
+            of_file(
+                PathBuf::from("/x"),
+                "write",
+                io::Error::from_raw_os_error(number),
+            )
+        };
+        // ENODEV, ENOENT and EIO.
+        assert!(matches!(of(19), RegulateError::Vanished { .. }));
+        assert!(matches!(of(2), RegulateError::Vanished { .. }));
+        assert!(matches!(of(5), RegulateError::File { .. }));
+    }
 }

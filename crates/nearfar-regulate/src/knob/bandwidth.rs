@@ -33,7 +33,8 @@ impl Unit {
     }
 }
 
-/// The limits of memory bandwidth of one resource group, of which it keeps a share in each domain.
+/// The limits of memory bandwidth of one resource group, of which it keeps a share in each domain. Other lines of its
+/// `schemata` are neither written nor given back.
 ///
 /// Where a machine has limits of slow memory (`SMBA`), those are lowered, and what the group has of near memory is
 /// left alone. Limits in per cent are lowered from what they are. Absolute ones are, when nothing is limited, far above
@@ -41,6 +42,7 @@ impl Unit {
 #[derive(Debug, Clone)]
 pub struct Bandwidth {
     file: String,
+    /// The resource's lines.
     before: String,
     resource: &'static str,
     least: f64,
@@ -71,8 +73,8 @@ impl Bandwidth {
             )));
         };
         let file = format!("{ROOT}/{group}/schemata");
-        let before = machine.read(&file)?;
-        let mut limits = limits(machine, &file, &before, resource)?;
+        let text = machine.read(&file)?;
+        let mut limits = limits(machine, &file, &text, resource)?;
         if limits.is_empty() {
             return Err(unavailable(format!("there is no {resource} in /{file}")));
         }
@@ -89,9 +91,11 @@ impl Bandwidth {
             },
         };
         let step = number(machine, resource, "bandwidth_gran")?.max(1.0);
+        // The kernel keeps what is not written, which others may change meanwhile.
+        let is_its = |line: &&str| domains(line, resource).is_some();
         Ok(Self {
             file,
-            before,
+            before: text.split_inclusive('\n').filter(is_its).collect(),
             resource,
             least: number(machine, resource, "min_bandwidth")?.max(step),
             step,
@@ -106,10 +110,7 @@ impl Bandwidth {
         (steps * self.step).max(self.least).min(limit)
     }
 
-    fn line(&self, line: &str, granted: f64) -> String {
-        let Some(domains) = domains(line, self.resource) else {
-            return format!("{line}\n");
-        };
+    fn line(&self, domains: &str, granted: f64) -> String {
         let of = |domain: &str| match domain.split_once('=') {
             Some((number, limit)) => {
                 let limit = limit.trim().parse().unwrap_or(f64::INFINITY);
@@ -181,7 +182,8 @@ impl Knob for Bandwidth {
         let text = match granted < 1.0 {
             true => {
                 let lines = self.before.lines();
-                lines.map(|line| self.line(line, granted)).collect()
+                let lines = lines.filter_map(|line| domains(line, self.resource));
+                lines.map(|domains| self.line(domains, granted)).collect()
             }
             false => self.before.clone(),
         };

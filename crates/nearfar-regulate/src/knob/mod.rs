@@ -15,7 +15,7 @@ pub use self::quota::Quota;
 use crate::error::RegulateError;
 use crate::machine::MachineFiles;
 
-/// A file with what is to be written to it.
+/// A file with what is to be written to it: all of it, or, of a `schemata`, the lines that become others.
 pub type Change = (PathBuf, String);
 
 /// Makes an aggressor slower.

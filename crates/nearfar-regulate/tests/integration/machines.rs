@@ -123,8 +123,8 @@ fn knobs_write_what_the_kernel_reads() {
         (&quota, 0.0, "1000 100000\n"),
         (&frequency, 0.5, "1950000\n"),
         (&frequency, 0.1, "800000\n"),
-        (&bandwidth, 0.55, "MB:0=50;1=50\n    L3:0=7fff;1=7fff\n"),
-        (&bandwidth, 0.01, "MB:0=10;1=10\n    L3:0=7fff;1=7fff\n"),
+        (&bandwidth, 0.55, "MB:0=50;1=50\n"),
+        (&bandwidth, 0.01, "MB:0=10;1=10\n"),
     ];
     for (knob, granted, expected) in cases {
         let changes = knob.changes(&machine, granted).unwrap();
@@ -143,7 +143,7 @@ fn knobs_write_what_the_kernel_reads() {
     );
 }
 
-/// What a group's `schemata` becomes.
+/// What is written to a group's `schemata`.
 fn limited(machine: &MachineFiles, gb_per_s: Option<f64>, granted: f64) -> String {
     let bytes_per_s = gb_per_s.map(|gb_per_s| gb_per_s * 1e9);
     let knob = Bandwidth::find(machine, "batch", bytes_per_s).unwrap();
@@ -151,13 +151,47 @@ fn limited(machine: &MachineFiles, gb_per_s: Option<f64>, granted: f64) -> Strin
 }
 
 #[test]
+fn what_others_change_in_schemata_meanwhile_stays() {
+    let (folder, machine) = captured();
+    let file = "sys/fs/resctrl/batch/schemata";
+    let knob = Bandwidth::find(&machine, "batch", None).unwrap();
+    let place = folder.path().join("journal");
+    let (mut journal, _) = Journal::recover(&place).unwrap();
+    let mut change = |granted| {
+        for (path, content) in knob.changes(&machine, granted).unwrap() {
+            journal.change(&path, &content).unwrap();
+        }
+    };
+    let cache = |from: &str, to: &str| {
+        let text = machine.read(file).unwrap();
+        assert!(text.contains(from), "{text}");
+        put(folder.path(), file, &text.replace(from, to));
+    };
+    // Somebody gives the group another part of the cache before it is slowed, while it is, and when it is no more.
+    cache("L3:0=7fff", "L3:0=0fff");
+    change(0.5);
+    let text = machine.read(file).unwrap();
+    assert!(
+        text.contains("MB:0=50;1=50\n") && text.contains("L3:0=0fff;1=7fff\n"),
+        "{text}"
+    );
+    cache("L3:0=0fff", "L3:0=00ff");
+    change(1.0);
+    cache("L3:0=00ff", "L3:0=000f");
+    change(0.2);
+    drop(journal);
+    let expected = "    MB:0=100;1=100\n    L3:0=000f;1=7fff\n";
+    assert_eq!(machine.read(file).unwrap(), expected);
+}
+
+#[test]
 fn a_limit_that_a_group_had_is_lowered_and_never_raised() {
     let (folder, machine) = captured();
     let before = "    MB:0=50;1=100\n    L3:0=7fff;1=7fff\n";
     put(folder.path(), "sys/fs/resctrl/batch/schemata", before);
-    assert_eq!(limited(&machine, None, 1.0), before);
+    assert_eq!(limited(&machine, None, 1.0), "    MB:0=50;1=100\n");
     let half = limited(&machine, None, 0.5);
-    assert_eq!(half, "MB:0=20;1=50\n    L3:0=7fff;1=7fff\n");
+    assert_eq!(half, "MB:0=20;1=50\n");
     // Where limits are shares, what the group moves is of no use.
     assert_eq!(limited(&machine, Some(3.0), 0.5), half);
 }
@@ -224,9 +258,8 @@ fn where_slow_memory_has_limits_those_are_lowered() {
         "sys/fs/resctrl/info/SMBA/bandwidth_gran",
         "1\n",
     );
-    let expected = "SMBA:0=80;1=80\n    MB:0=2048;1=2048\n    L3:0=ffff;1=ffff\n";
-    assert_eq!(limited(&machine, Some(20.0), 0.5), expected);
-    assert_eq!(limited(&machine, Some(20.0), 1.0), schemata);
+    assert_eq!(limited(&machine, Some(20.0), 0.5), "SMBA:0=80;1=80\n");
+    assert_eq!(limited(&machine, Some(20.0), 1.0), "  SMBA:0=2048;1=2048\n");
 }
 
 fn cpus(text: &str) -> IdList {
@@ -545,6 +578,103 @@ fn two_regulators_of_a_group_are_refused_whatever_their_journals() {
     drop(first);
     assert_eq!(Journal::recover(&place).unwrap().1.files.len(), 1);
     second.change(&path, "2000 100000\n").unwrap();
+}
+
+#[test]
+fn a_file_that_cannot_be_restored_leaves_no_other_throttled() {
+    let (folder, machine) = captured();
+    let before = content(folder.path());
+    let place = folder.path().join("journal");
+    let odd = folder.path().join("sys/fs/cgroup/batch/odd");
+    fs::write(&odd, "1\n").unwrap();
+    let (mut journal, _) = Journal::recover(&place).unwrap();
+    let quota = Quota::find(&machine, "batch", 16).unwrap();
+    let frequency = Frequency::find(&machine, &[3]).unwrap();
+    let change = |journal: &mut Journal, knob: &dyn Knob| {
+        for (path, content) in knob.changes(&machine, 0.5).unwrap() {
+            journal.change(&path, &content).unwrap();
+        }
+    };
+    // One before it and one behind it.
+    change(&mut journal, &quota);
+    journal.change(&odd, "2\n").unwrap();
+    change(&mut journal, &frequency);
+    assert_ne!(content(folder.path()), before);
+    // Nobody writes to what has become a folder, not even root.
+    let kept = folder.path().join("kept");
+    fs::rename(&odd, &kept).unwrap();
+    fs::create_dir(&odd).unwrap();
+    let text = fs::read_to_string(place.join("changes")).unwrap();
+    fs::write(place.join("changes"), of_nobody(&text)).unwrap();
+    let failed = journal.restore().unwrap_err();
+    assert!(
+        matches!(&failed, RegulateError::File { path, .. } if *path == odd),
+        "{failed}"
+    );
+    assert_eq!(content(folder.path()), before);
+    // What could not be is kept for the next one.
+    drop(journal);
+    fs::remove_dir(&odd).unwrap();
+    fs::rename(&kept, &odd).unwrap();
+    let (_, restored) = Journal::recover(&place).unwrap();
+    assert_eq!(restored.files.len(), 3);
+    assert_eq!(fs::read_to_string(&odd).unwrap(), "1\n");
+    assert!(!place.join("changes").exists());
+}
+
+/// A journal as regulators of before wrote it, which does not tell which files there were.
+fn of_nobody(changes: &str) -> String {
+    let of = |line: &str| {
+        let mut line: serde_json::Value = serde_json::from_str(line).unwrap();
+        assert!(line.as_object_mut().unwrap().remove("identity").is_some());
+        format!("{line}\n")
+    };
+    changes.lines().map(of).collect()
+}
+
+#[test]
+fn what_was_only_restored_is_locked_no_longer() {
+    let (folder, machine) = captured();
+    let path = folder.path().join("sys/fs/cgroup/batch/cpu.max");
+    let place = folder.path().join("killed");
+    fs::create_dir(&place).unwrap();
+    let left = format!("{{\"file\":{path:?},\"content\":\"5000 100000\\n\"}}\n");
+    fs::write(place.join("changes"), left).unwrap();
+    let (_first, restored) = Journal::recover(&place).unwrap();
+    assert_eq!(restored.files, [path.clone()]);
+    let (mut second, _) = Journal::recover(&folder.path().join("second")).unwrap();
+    second.lock_group(&machine, "batch").unwrap();
+    second.change(&path, "2000 100000\n").unwrap();
+}
+
+#[test]
+fn another_file_at_the_same_path_is_neither_changed_nor_given_what_was_before() {
+    let (folder, _) = captured();
+    let batch = folder.path().join("sys/fs/cgroup/batch");
+    let path = batch.join("cpu.max");
+    let place = folder.path().join("journal");
+    let (mut journal, _) = Journal::recover(&place).unwrap();
+    journal.change(&path, "1000 100000\n").unwrap();
+    // Kept, so that its number is not given to another one.
+    fs::rename(&batch, folder.path().join("ended")).unwrap();
+    put(
+        folder.path(),
+        "sys/fs/cgroup/batch/cpu.max",
+        "7000 100000\n",
+    );
+    let refused = journal.change(&path, "2000 100000\n");
+    assert!(
+        matches!(refused, Err(RegulateError::Vanished { .. })),
+        "{refused:?}"
+    );
+    // As after a kill.
+    let changes = fs::read(place.join("changes")).unwrap();
+    assert_eq!(journal.restore().unwrap().vanished, [path.clone()]);
+    drop(journal);
+    fs::write(place.join("changes"), changes).unwrap();
+    let (_, restored) = Journal::recover(&place).unwrap();
+    assert!(restored.files.is_empty() && restored.vanished == [path.clone()]);
+    assert_eq!(fs::read_to_string(&path).unwrap(), "7000 100000\n");
 }
 
 #[test]

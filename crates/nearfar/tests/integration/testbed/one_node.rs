@@ -160,7 +160,7 @@ fn storage_and_memory_are_measured_beside_each_other() {
     let text = run([
         "measure",
         "interference",
-        "--time=0.5",
+        "--time=3",
         "--settle=0.2",
         "--repetitions=1",
         "--region-size=4MiB",
