@@ -93,6 +93,14 @@ pub enum RegulateError {
         /// What is wrong.
         problem: String,
     },
+    /// Groups that no trace can have.
+    #[error("no trace can begin with {head:?}: {problem}")]
+    Record {
+        /// What its first line would be.
+        head: String,
+        /// What is wrong.
+        problem: String,
+    },
     /// The machine of a profile cannot be simulated.
     #[error(transparent)]
     Machine(#[from] nearfar_model::simulation::MachineError),

@@ -6,7 +6,7 @@ use crate::control::{Controller, Rates, Shares};
 use crate::error::RegulateError;
 use crate::journal::{Journal, Restored};
 use crate::knob::{Change, Knob};
-use crate::machine::MachineFiles;
+use crate::machine::{Identity, MachineFiles, identity};
 use crate::observe::{CxlSeen, Observer, Sureness, Waits};
 
 /// A group that may be slowed.
@@ -15,6 +15,8 @@ pub struct Candidate<'a> {
     knob: Box<dyn Knob + 'a>,
     granted: f64,
     is_gone: bool,
+    /// Its file, since it was first looked at.
+    identity: Option<Identity>,
     /// What its files hold, as far as they were changed.
     written: Vec<Change>,
 }
@@ -27,6 +29,7 @@ impl<'a> Candidate<'a> {
             knob,
             granted: 1.0,
             is_gone: false,
+            identity: None,
             written: Vec::new(),
         }
     }
@@ -53,10 +56,12 @@ impl<'a> Candidate<'a> {
         Ok(changes)
     }
 
-    /// Looks whether it is there. Nothing is left of what was granted to one that is gone: another may come by its
-    /// name.
+    /// Looks whether it is there. Nothing is left of what was granted to one that is gone, which stays so: another that
+    /// comes by its name is none that anybody has named, and what its knob knows is not of it.
     fn look(&mut self, machine: &MachineFiles) {
-        self.is_gone = !self.knob.file(machine).exists();
+        let found = identity(&self.knob.file(machine));
+        self.identity = self.identity.or(found);
+        self.is_gone |= found.is_none() || found != self.identity;
         if self.is_gone {
             self.granted = 1.0;
             self.written.clear();
@@ -104,9 +109,11 @@ pub struct GroupDecision {
     pub sureness: Option<Sureness>,
     /// Whether it is named as a cause.
     pub is_cause: bool,
-    /// Whether it is not there any more.
+    /// Whether it is not there any more, or was not once: another of its name is left alone.
     pub is_gone: bool,
-    /// What it is granted of its speed.
+    /// What it had of its speed while it moved that: all where nothing is changed.
+    pub had: f64,
+    /// What it is granted of its speed from now on.
     pub granted: f64,
 }
 
@@ -160,7 +167,8 @@ impl<'a> Regulator<'a> {
         self.controller.period_ms()
     }
 
-    /// Looks, decides, and changes what has to be. A candidate that is gone is left out, until none is left.
+    /// Looks, decides, and changes what has to be. A candidate that is gone is left out from then on, until none is
+    /// left.
     ///
     /// # Errors
     /// What keeps the victim from being seen or a cause from being slowed, and [`RegulateError::Vanished`] without
@@ -173,8 +181,18 @@ impl<'a> Regulator<'a> {
             None => None,
         };
         self.decide(now_ms, victim, seen.as_ref());
+        let had = self.had();
         let changes = self.changes()?;
-        Ok(self.decision(now_ms, victim, seen, changes))
+        Ok(self.decision(now_ms, victim, seen, &had, changes))
+    }
+
+    /// What each candidate has had since the step before. Nobody is limited by what is only said.
+    fn had(&self) -> Vec<f64> {
+        let of = |candidate: &Candidate<'_>| match self.journal {
+            Some(_) => candidate.granted,
+            None => 1.0,
+        };
+        self.candidates.iter().map(of).collect()
     }
 
     fn find_gone(&mut self) -> Result<(), RegulateError> {
@@ -243,6 +261,7 @@ impl<'a> Regulator<'a> {
         at_ms: f64,
         victim: f64,
         seen: Option<Seen>,
+        had: &[f64],
         changes: Vec<Change>,
     ) -> Decision {
         let causes = self.shares.causes();
@@ -261,6 +280,7 @@ impl<'a> Regulator<'a> {
                 sureness: seen.and_then(|seen| seen.groups.sureness[index]),
                 is_cause: causes[index],
                 is_gone: candidate.is_gone,
+                had: had[index],
                 granted: candidate.granted,
             }
         };

@@ -194,6 +194,7 @@ mod tests {
             sureness: Some(Sureness::Sampled),
             is_cause,
             is_gone: false,
+            had: 1.0,
             granted,
         };
         Decision {

@@ -52,8 +52,8 @@ struct Traffic<'a> {
     trace: &'a Trace,
     /// The speed of each group when nothing limits it, as a share of the plant's.
     speeds: Vec<f64>,
-    /// What each asks, and when it has moved what it has asked for.
-    buckets: Vec<(TokenBucket, f64)>,
+    /// What each asks, and the chunk that it moves.
+    buckets: Vec<(TokenBucket, Chunk)>,
     ticks: Vec<Tick>,
 }
 
@@ -62,7 +62,8 @@ impl<'a> Traffic<'a> {
         let speeds = trace.most();
         let bucket = |speed: &f64| {
             let bytes_per_s = speed * plant.full_gb_per_s * 1e9;
-            (TokenBucket::new(bytes_per_s, CHUNK_BYTES as f64), 0.0)
+            let bucket = TokenBucket::new(bytes_per_s, CHUNK_BYTES as f64);
+            (bucket, Chunk::default())
         };
         Self {
             plant,
@@ -112,11 +113,11 @@ impl<'a> Traffic<'a> {
         let full = self.plant.full_gb_per_s * 1e9;
         let tick_s = (now_ms * 1e-3, (now_ms + TICK_MS) * 1e-3);
         let mut moved = Vec::new();
-        for (group, (bucket, next_s)) in self.buckets.iter_mut().enumerate() {
+        for (group, (bucket, chunk)) in self.buckets.iter_mut().enumerate() {
             let bytes = if shares[group] > 0.0 {
                 let limit = granted[group] * self.speeds[group] * full;
                 bucket.set_rate(tick_s.0, limit, CHUNK_BYTES as f64);
-                take(bucket, next_s, tick_s, shares[group] * full)
+                take(bucket, chunk, tick_s, shares[group] * full)
             } else {
                 0.0
             };
@@ -156,18 +157,37 @@ impl World for Traffic<'_> {
     }
 }
 
-/// Bytes that an aggressor moves in a tick, chunk by chunk, each at its speed and in its turn.
-fn take(bucket: &mut TokenBucket, next_s: &mut f64, tick_s: (f64, f64), speed: f64) -> f64 {
-    *next_s = next_s.max(tick_s.0);
-    let mut bytes = 0.0;
-    while *next_s < tick_s.1 {
-        let waited_s = bucket.take(*next_s, CHUNK_BYTES);
+/// When an aggressor begins and ends to move a chunk, evenly between.
+#[derive(Debug, Clone, Copy, Default)]
+struct Chunk {
+    begin_s: f64,
+    end_s: f64,
+}
+
+impl Chunk {
+    /// What of it is moved in a tick.
+    fn bytes_within(self, tick_s: (f64, f64)) -> f64 {
+        let within_s = self.end_s.min(tick_s.1) - self.begin_s.max(tick_s.0);
+        match within_s > 0.0 {
+            true => CHUNK_BYTES as f64 * within_s / (self.end_s - self.begin_s),
+            false => 0.0,
+        }
+    }
+}
+
+/// Bytes that an aggressor moves in a tick, chunk by chunk, each at its speed and in its turn. The last one may reach
+/// into later ticks, and counts there for the rest.
+fn take(bucket: &mut TokenBucket, chunk: &mut Chunk, tick_s: (f64, f64), speed: f64) -> f64 {
+    let mut bytes = chunk.bytes_within(tick_s);
+    while chunk.end_s < tick_s.1 {
+        let begin_s = chunk.end_s.max(tick_s.0);
+        let waited_s = bucket.take(begin_s, CHUNK_BYTES);
         let moved_s = CHUNK_BYTES as f64 / speed;
-        let took_s = waited_s.max(moved_s);
-        // What reaches into the next tick counts there too.
-        let within = ((tick_s.1 - *next_s) / took_s).min(1.0);
-        bytes += CHUNK_BYTES as f64 * within;
-        *next_s += took_s;
+        *chunk = Chunk {
+            begin_s,
+            end_s: begin_s + waited_s.max(moved_s),
+        };
+        bytes += chunk.bytes_within(tick_s);
     }
     bytes
 }
@@ -378,6 +398,39 @@ mod tests {
         assert!((slow.recovered_percent - 69.5).abs() < 2.0, "{slow:?}");
         assert!((slow.cost_percent - 10.0).abs() < 1.0, "{slow:?}");
         assert_eq!(slow.reaction_ms, None);
+    }
+
+    #[test]
+    fn what_reaches_past_a_tick_is_moved_in_later_ones() {
+        // Chunks of 0.7 ticks, and of 21.
+        for chunks_per_s in [100.0 / 0.7, 100.0 / 21.0] {
+            let bytes_per_s = CHUNK_BYTES as f64 * chunks_per_s;
+            let mut bucket = TokenBucket::new(bytes_per_s, 0.0);
+            let mut chunk = Chunk::default();
+            let ticks = (0..1_000).map(|tick| {
+                let tick_s = (f64::from(tick) * 0.01, f64::from(tick + 1) * 0.01);
+                take(&mut bucket, &mut chunk, tick_s, 2.0 * bytes_per_s)
+            });
+            let ticks: Vec<f64> = ticks.collect();
+            let all: f64 = ticks.iter().sum();
+            assert!((all / (10.0 * bytes_per_s) - 1.0).abs() < 1e-6, "{all}");
+            let most = ticks.iter().copied().fold(0.0, f64::max);
+            assert!((most / (0.01 * bytes_per_s) - 1.0).abs() < 1e-6, "{most}");
+        }
+    }
+
+    #[test]
+    fn who_is_granted_all_moves_what_it_asks_for() {
+        let trace = read_trace("0,1\n").unwrap();
+        let plant = cliff();
+        let mut free = Traffic::new(&plant, Slowing::Bandwidth, &trace);
+        for tick in 0..10 {
+            free.tick(f64::from(tick) * TICK_MS, &[1.0]);
+        }
+        for tick in free.ticks {
+            let moved = tick.aggressors_gb_per_s();
+            assert!((moved - 10.0).abs() < 1e-6, "{moved}");
+        }
     }
 
     #[test]

@@ -4,6 +4,8 @@ use crate::error::RegulateError;
 
 /// Groups that a trace may have: what they do together is computed for all that run or stand still.
 const GROUPS_MAX: usize = 8;
+/// When its last line may begin: what happens is kept for every tick until then.
+pub(super) const UNTIL_MS_MAX: f64 = 3_600_000.0;
 /// The group of a trace that names none.
 const UNNAMED: &str = "aggressor";
 
@@ -67,7 +69,7 @@ impl Trace {
 }
 
 /// Reads a trace: lines of `ms,share` in the order of time, or, below a first line `ms,NAME,NAME`, with a share for
-/// each group; `#` begins a comment.
+/// each group; `#` begins a comment. Its last line begins within an hour.
 ///
 /// # Errors
 /// [`RegulateError::Trace`] with the line.
@@ -141,6 +143,9 @@ fn read_demand(line: &str, groups: usize, last: Option<&Demand>) -> Result<Deman
     if from_ms < 0.0 || last.is_some_and(|last| last.from_ms >= from_ms) {
         return Err("times rise, from 0 on".to_owned());
     }
+    if from_ms > UNTIL_MS_MAX {
+        return Err(format!("a trace ends after {UNTIL_MS_MAX} ms"));
+    }
     Ok(Demand {
         from_ms,
         shares: numbers,
@@ -174,6 +179,11 @@ mod tests {
             ("0,1.5", "line 1: a share is from 0 to 1"),
             ("5,1\n5,0", "line 2: times rise"),
             ("0,NaN", "line 1: all are numbers"),
+            (
+                "0,1\n3600000,0\n3600001,1",
+                "line 3: a trace ends after 3600000 ms",
+            ),
+            ("1e15,1", "line 1: a trace ends after"),
             ("ms,a,a\n0,1,1", "line 1: \"a\" is no name of one group"),
             ("ms,a,\n0,1,1", "line 1: \"\" is no name"),
             ("ms,a,b\n0,1", "line 2: write ms and the shares of 2 groups"),
