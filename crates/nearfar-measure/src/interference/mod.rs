@@ -34,7 +34,9 @@ pub use self::execute::InterferenceObserver;
 pub use self::machine_state::MachineState;
 pub use self::matrix::{Ground, Matrix, MissingCell, Point, Selection};
 pub use self::modelled::Modelled;
-pub(crate) use self::modelled::{SPAN, access, bandwidths, storage, written_storage};
+pub(crate) use self::modelled::{
+    SPAN, access, bandwidths, drive_gb_per_s, storage, written_storage,
+};
 pub use self::native::{Native, NativeOptions};
 pub use self::native_run::NativePlan;
 pub use self::outcome::PointOutcome;

@@ -59,11 +59,14 @@ pub(crate) fn storage(profile: &str) -> Option<[Group; 2]> {
     Some([group(Access::NonTemporalStore), group(Access::Load)])
 }
 
+/// What a SAS link of 12 Gb/s carries, in GB/s.
+const SAS_GB_PER_S: f64 = 1.2;
+
 /// What the link of the storage of mao-2025, table II carries at most: 12 Gb/s of SAS, four lanes of
 /// PCIe 4. The paper gives no bandwidth of the SSDs.
 fn storage_gb_per_s(profile: &str) -> Option<f64> {
     match profile {
-        "cxl-asic" => Some(1.2),
+        "cxl-asic" => Some(SAS_GB_PER_S),
         "cxl-agilex" => Some(7.9),
         _ => None,
     }
@@ -71,10 +74,10 @@ fn storage_gb_per_s(profile: &str) -> Option<f64> {
 
 /// What a drive takes and gives, in GB/s, in the model; none for a profile whose storage is not known. The paper does not
 /// tell: 12 Gb/s of SAS in order, and 150,000 requests of 4 KiB in a second at random; for four lanes of PCIe 4, the
-/// middle of what drives of that kind have, as for figures 3a and 4.
-fn drive_gb_per_s(profile: &str, pattern: StoragePattern) -> Option<f64> {
+/// middle of what drives of that kind have, of which figure 3a has the range.
+pub(crate) fn drive_gb_per_s(profile: &str, pattern: StoragePattern) -> Option<f64> {
     let [read, random_read, write, random_write] = match profile {
-        "cxl-asic" => [1.2, 0.6, 1.2, 0.6],
+        "cxl-asic" => [SAS_GB_PER_S, 0.6, SAS_GB_PER_S, 0.6],
         "cxl-agilex" => [7.0, 4.0, 4.0, 1.0],
         _ => return None,
     };

@@ -98,6 +98,12 @@ pub enum StorageError {
         /// What it said.
         words: String,
     },
+    /// The program moved nothing while it was measured.
+    #[error("fio moved nothing on {} in the time that was measured: measure for longer (--storage-time)", path.display())]
+    Nothing {
+        /// The path.
+        path: PathBuf,
+    },
     /// The user stopped it.
     #[error("interrupted")]
     Stopped,
@@ -229,8 +235,14 @@ impl Storage {
         let direction = if pattern.writes() { "write" } else { "read" };
         let found = report(&ended.output).filter(|job| job["error"] == 0);
         let rate = found.and_then(|job| job[direction]["bw_bytes"].as_f64());
-        let rate = rate.filter(|rate| *rate > 0.0);
-        rate.ok_or_else(|| self.failed(ended))
+        match rate {
+            Some(rate) if rate > 0.0 => Ok(rate),
+            // Its requests began before that, or end later.
+            Some(_) if ended.status.success() => Err(StorageError::Nothing {
+                path: self.options.path.clone(),
+            }),
+            _ => Err(self.failed(ended)),
+        }
     }
 
     fn failed(&self, ended: &Ended) -> StorageError {
@@ -364,6 +376,9 @@ fn fill(file: &mut File, bytes: u64, stop: &AtomicBool) -> io::Result<bool> {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::process::ExitStatusExt;
+    use std::process::ExitStatus;
+
     use super::*;
 
     fn options(path: &Path) -> StorageOptions {
@@ -445,6 +460,34 @@ mod tests {
         for wrong in ["", "{", "{}", "{\"jobs\": []}", "no report"] {
             assert_eq!(report(wrong), None, "{wrong}");
         }
+    }
+
+    #[test]
+    fn a_load_that_moves_nothing_is_told_from_one_that_fails() {
+        let folder = tempfile::tempdir().unwrap();
+        let storage = storage(options(&folder.path().join("load")), false);
+        let of = |pattern, output: &str, code| {
+            let ended = Ended {
+                status: ExitStatus::from_raw(code << 8),
+                elapsed: Duration::ZERO,
+                output: output.to_owned(),
+                errors: String::new(),
+            };
+            storage.bandwidth(pattern, &ended)
+        };
+        let text = "{\"jobs\": [{\"error\": 0, \"read\": {\"bw_bytes\": 0}, \"write\": {\"bw_bytes\": 7}}]}\nlast";
+        assert_eq!(of(StoragePattern::Write, text, 0).unwrap(), 7.0);
+        let nothing = of(StoragePattern::Read, text, 0).unwrap_err();
+        assert!(matches!(nothing, StorageError::Nothing { .. }), "{nothing}");
+        let message = nothing.to_string();
+        assert!(
+            message.contains("moved nothing") && !message.contains("last"),
+            "{message}"
+        );
+        let failed = of(StoragePattern::Read, text, 1).unwrap_err();
+        assert!(matches!(failed, StorageError::Failed { .. }), "{failed}");
+        let failed = of(StoragePattern::Read, "no job", 0).unwrap_err();
+        assert!(failed.to_string().ends_with("no job"), "{failed}");
     }
 
     #[test]

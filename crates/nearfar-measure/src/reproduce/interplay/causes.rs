@@ -6,9 +6,6 @@ use nearfar_topology::Known;
 use super::system::System;
 use crate::interference::{SPAN, written_storage};
 
-/// What the drive takes, in GB/s: unknown, and the middle of what figure 3a assumes for writes in order.
-const DRIVE_GB_PER_S: f64 = 4.0;
-
 /// Threads of the background (mao-2025, section III-C, names 16 beside random writes).
 const STORE_THREADS: usize = 16;
 
@@ -59,7 +56,7 @@ pub struct Causes {
 pub fn reproduce_causes() -> Result<Causes, MachineError> {
     let system = System::B;
     let machine = system.machine()?;
-    let [copy, dma] = written_storage(DRIVE_GB_PER_S);
+    let [copy, dma] = written_storage(system.drive_gb_per_s());
     let stores = Group::new(TierName::Far, Access::NonTemporalStore, STORE_THREADS);
     let alone = explain_beside(&machine, &[copy, dma], SPAN)?;
     let beside = explain_beside(&machine, &[copy, dma, stores], SPAN)?;

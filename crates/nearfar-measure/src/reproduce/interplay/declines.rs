@@ -4,7 +4,7 @@
 //! CXL memory, and D CXL memory beside local memory. Inference streams its weights, and look-ups are dependent reads, as
 //! a database's in memory.
 
-use nearfar_model::simulation::{Access, Group, TierName};
+use nearfar_model::simulation::{Access, Group, Machine, TierName};
 
 use super::curves::{
     BackgroundCurve, CurvesError, GRAPH, GRAPH_TIMES, PublishedShape, Run, by_threads,
@@ -14,7 +14,7 @@ use crate::interference::written_storage;
 
 /// Threads that stream weights.
 const STREAMS: usize = 16;
-/// Threads of the background beside many threads, and beside one or two: as many as 32 and 48 cores have.
+/// Threads of the background beside many threads, and beside one or two, as far as the machine has cores for them.
 const BESIDE_MANY: [usize; 5] = [4, 8, 16, 24, 32];
 const BESIDE_FEW: [usize; 7] = [4, 8, 16, 24, 28, 32, 44];
 /// Published largest declines of type A beside each operation, and of B, and of C.
@@ -29,25 +29,10 @@ const OF_NEAR: [&str; 2] = ["inference-C", "look-ups-C"];
 const OF_FAR: [&str; 2] = ["inference-D", "look-ups-D"];
 const RANKED: &str = "PageRank-C";
 
-/// What the paper's system has for figure 4.
-impl System {
-    /// What its drive takes, in GB/s: a SAS link, and the middle of what figure 3a is given for.
-    const fn drive_gb_per_s(self) -> f64 {
-        match self {
-            Self::A => 1.2,
-            Self::B => 4.0,
-        }
-    }
-
-    /// Threads of the background, of these, that fit beside so many.
-    fn besides(self, numbers: &[usize], tested: usize) -> Vec<usize> {
-        let cores = match self {
-            Self::A => 48,
-            Self::B => 32,
-        };
-        let fits = |number: &usize| number + tested <= cores;
-        numbers.iter().copied().filter(fits).collect()
-    }
+/// Threads of the background, of these, for which a machine has cores beside so many.
+fn besides(machine: &Machine, numbers: &[usize], tested: usize) -> Vec<usize> {
+    let fits = |number: &usize| number + tested <= machine.cores as usize;
+    numbers.iter().copied().filter(fits).collect()
 }
 
 /// In the order of backgrounds.
@@ -60,20 +45,20 @@ fn in_memory(tier: TierName) -> [Vec<Group>; 2] {
 }
 
 /// The three operations on a tier beside these, by more and more threads.
-fn traffic(system: System, tier: TierName, tested: &[Group]) -> [Vec<(usize, Vec<Group>)>; 3] {
+fn traffic(machine: &Machine, tier: TierName, tested: &[Group]) -> [Vec<(usize, Vec<Group>)>; 3] {
     let own = tested.iter().map(|group| group.threads).sum();
     let numbers = match own {
-        STREAMS.. => system.besides(&BESIDE_MANY, own),
-        _ => system.besides(&BESIDE_FEW, own),
+        STREAMS.. => besides(machine, &BESIDE_MANY, own),
+        _ => besides(machine, &BESIDE_FEW, own),
     };
     OPERATIONS.map(|access| by_threads(Group::new(tier, access, 1), &numbers))
 }
 
-fn runs(system: System) -> Vec<Run> {
+fn runs(system: System, machine: &Machine) -> Vec<Run> {
     let mut runs = Vec::new();
     let drive_gb_per_s = Some(system.drive_gb_per_s());
     let writes = written_storage(system.drive_gb_per_s());
-    let besides = traffic(system, TierName::Far, &writes);
+    let besides = traffic(machine, TierName::Far, &writes);
     for ((background, percent), besides) in FILES.into_iter().zip(besides) {
         runs.push(Run {
             tested: FILE_WRITES,
@@ -92,7 +77,7 @@ fn runs(system: System) -> Vec<Run> {
     ];
     for (names, tier, backgrounds, beside) in types {
         for (tested, groups) in names.into_iter().zip(in_memory(tier)) {
-            let besides = traffic(system, beside, &groups);
+            let besides = traffic(machine, beside, &groups);
             for (background, besides) in backgrounds.into_iter().zip(besides) {
                 runs.push(Run {
                     tested,
@@ -125,7 +110,7 @@ pub(super) fn curves(
     mut progress: impl FnMut(usize, usize),
 ) -> Result<Vec<BackgroundCurve>, CurvesError> {
     let machine = system.machine()?;
-    let runs = runs(system);
+    let runs = runs(system, &machine);
     let all = runs.len() + 1;
     let mut curves = Vec::new();
     for (index, run) in runs.iter().enumerate() {
@@ -135,7 +120,7 @@ pub(super) fn curves(
     curves.push(BackgroundCurve {
         tested: RANKED,
         published_percent: Some(NEAR_PERCENT),
-        ..GRAPH.curve(&machine, &system.besides(&BESIDE_MANY, GRAPH.threads))?
+        ..GRAPH.curve(&machine, &besides(&machine, &BESIDE_MANY, GRAPH.threads))?
     });
     progress(all, all);
     Ok(curves)
@@ -227,6 +212,22 @@ mod tests {
     }
 
     #[test]
+    fn backgrounds_and_drives_are_those_of_the_two_machines() {
+        let of = |system: System| {
+            let machine = system.machine().unwrap();
+            let many = besides(&machine, &BESIDE_MANY, STREAMS);
+            let few = besides(&machine, &BESIDE_FEW, 2);
+            (
+                many.last().copied(),
+                few.last().copied(),
+                system.drive_gb_per_s(),
+            )
+        };
+        assert_eq!(of(System::A), (Some(32), Some(44), 1.2));
+        assert_eq!(of(System::B), (Some(16), Some(28), 4.0));
+    }
+
+    #[test]
     fn shapes_follow_from_losses() {
         let published = [-25.0, -50.0, -85.0, -12.0, -80.0, -70.0, -10.0, -95.0];
         assert_eq!(met(published), [true; 6]);
@@ -239,7 +240,7 @@ mod tests {
         let system = System::B;
         let machine = system.machine().unwrap();
         let loss = |tested: &str, background: &str| {
-            let runs = runs(system);
+            let runs = runs(system, &machine);
             let run = runs
                 .iter()
                 .find(|run| run.tested == tested && run.background == background);

@@ -3,7 +3,7 @@
 use nearfar_model::simulation::{Group, Machine, MachineError, TierName};
 use nearfar_topology::Profile;
 
-use crate::interference::{bandwidths, storage};
+use crate::interference::{StoragePattern, bandwidths, drive_gb_per_s, storage};
 
 /// A machine of mao-2025, table II.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -40,6 +40,12 @@ impl System {
     /// None for the built-in profiles.
     pub fn machine(self) -> Result<Machine, MachineError> {
         Machine::new(&Profile::builtin(self.profile()).expect("a built-in profile"))
+    }
+
+    /// What its drive takes in the model when it is written in order, in GB/s.
+    pub(super) fn drive_gb_per_s(self) -> f64 {
+        drive_gb_per_s(self.profile(), StoragePattern::Write)
+            .expect("a drive of a built-in profile")
     }
 
     /// Storage at the most that its link carries.
