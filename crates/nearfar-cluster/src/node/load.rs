@@ -17,59 +17,76 @@ use crate::messages::{Load, Reply, Request, fresh};
 /// waits for the right to commit it, and then holds that right.
 const LOAD_AGE_MAX: Duration = Duration::from_secs(LOCK_PATIENCE.as_secs() + 2 * LEASE.as_secs());
 
-/// The rows of a load that are here.
+/// A load of which this node is told rows.
 pub struct Loading {
-    /// In whose transaction they are.
-    session: Session,
     /// The node that sends them.
     pub coordinator: usize,
-    /// When it was last heard of, once the rows are all here.
-    heard: Option<Instant>,
+    /// The rows, once they are all here. Until then only [`Receiving`] has their transaction.
+    complete: Option<Complete>,
+}
+
+/// All rows of a load.
+struct Complete {
+    /// In whose transaction they are.
+    session: Session,
+    /// When the coordinator was last heard of.
+    heard: Instant,
 }
 
 impl Loading {
-    fn is_orphan(&self, age_max: Duration) -> bool {
-        self.heard.is_some_and(|heard| heard.elapsed() > age_max)
+    fn is_orphan(&self) -> bool {
+        let complete = self.complete.as_ref();
+        complete.is_some_and(|complete| complete.heard.elapsed() > LOAD_AGE_MAX)
     }
 }
 
-/// A load whose rows are coming. It is given up where this is dropped before they are all here.
+/// A load whose rows are coming. They are forgotten where this is dropped before they are all here.
 pub struct Receiving {
     node: Arc<Node>,
-    load: Option<u64>,
+    load: u64,
+    is_complete: bool,
     /// In whose transaction they go.
     pub session: Session,
 }
 
 impl Receiving {
     /// Says that the rows are all here.
-    pub fn complete(mut self) {
-        if let Some(load) = self.load.take()
-            && let Some(loading) = self.node.loads.lock().get_mut(&load)
-        {
-            loading.heard = Some(Instant::now());
-        }
+    ///
+    /// # Errors
+    /// A load that was aborted meanwhile.
+    pub fn complete(mut self) -> Result<(), EngineError> {
+        let mut loads = self.node.loads.lock();
+        let loading = loads.get_mut(&self.load);
+        let loading = loading.ok_or_else(|| self.node.without_load())?;
+        loading.complete = Some(Complete {
+            session: self.session.clone(),
+            heard: Instant::now(),
+        });
+        drop(loads);
+        self.is_complete = true;
+        Ok(())
     }
 }
 
 impl Drop for Receiving {
     fn drop(&mut self) {
-        let Some(load) = self.load.take() else {
+        if self.is_complete {
             return;
-        };
-        let node = Arc::clone(&self.node);
+        }
+        self.node.loads.lock().remove(&self.load);
+        let session = self.session.clone();
         // The server is dropped within its runtime, or with it.
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
-            runtime.spawn(async move { node.abort(load).await });
+            runtime.spawn(async move { roll_back(&session).await });
         }
     }
 }
 
-/// A load that this node sends to all nodes. They forget it where this is dropped before its commit.
+/// A load that this node sends to all nodes. They forget it where this is dropped before it may be committed.
 pub struct Sent {
     node: Arc<Node>,
     load: u64,
-    is_committed: bool,
+    may_be_committed: bool,
 }
 
 impl Sent {
@@ -78,7 +95,7 @@ impl Sent {
         Self {
             node: Arc::clone(node),
             load: fresh(),
-            is_committed: false,
+            may_be_committed: false,
         }
     }
 
@@ -87,9 +104,9 @@ impl Sent {
         self.load
     }
 
-    /// Says that it was committed.
-    pub fn committed(mut self) {
-        self.is_committed = true;
+    /// Says that a node may have committed it, so that none is to forget it.
+    pub fn may_be_committed(mut self) {
+        self.may_be_committed = true;
     }
 }
 
@@ -98,7 +115,7 @@ impl Drop for Sent {
         let Ok(runtime) = tokio::runtime::Handle::try_current() else {
             return;
         };
-        if self.is_committed {
+        if self.may_be_committed {
             return;
         }
         let (node, load) = (Arc::clone(&self.node), self.load);
@@ -122,23 +139,21 @@ impl Node {
         if self.is_draining.load(Ordering::Relaxed) {
             return Err(failed("it is being stopped and takes no more rows"));
         }
-        let session = self.session();
-        session.execute("BEGIN").await?;
         match self.loads.lock().entry(load.load) {
             Entry::Occupied(_) => return Err(failed("it has rows of this load already")),
-            Entry::Vacant(free) => {
-                free.insert(Loading {
-                    session: session.clone(),
-                    coordinator: load.coordinator,
-                    heard: None,
-                });
-            }
-        }
-        Ok(Receiving {
+            Entry::Vacant(free) => free.insert(Loading {
+                coordinator: load.coordinator,
+                complete: None,
+            }),
+        };
+        let receiving = Receiving {
             node: Arc::clone(self),
-            load: Some(load.load),
-            session,
-        })
+            load: load.load,
+            is_complete: false,
+            session: self.session(),
+        };
+        receiving.session.execute("BEGIN").await?;
+        Ok(receiving)
     }
 
     /// Keeps the rows of a load for its commit, which is near.
@@ -148,13 +163,9 @@ impl Node {
     pub(crate) fn hold(&self, load: u64) -> Result<Reply, EngineError> {
         let mut loads = self.loads.lock();
         let loading = loads.get_mut(&load);
-        match loading.filter(|loading| loading.heard.is_some()) {
-            Some(loading) => {
-                loading.heard = Some(Instant::now());
-                Ok(Reply::Done)
-            }
-            None => Err(self.without_load()),
-        }
+        let complete = loading.and_then(|loading| loading.complete.as_mut());
+        complete.ok_or_else(|| self.without_load())?.heard = Instant::now();
+        Ok(Reply::Done)
     }
 
     /// The session of a load that is to be committed.
@@ -162,15 +173,10 @@ impl Node {
     /// # Errors
     /// Rows that are not here, or not all.
     pub(super) fn finish_load(&self, load: u64) -> Result<Session, EngineError> {
-        let mut loads = self.loads.lock();
-        match loads.get(&load) {
-            Some(loading) if loading.heard.is_some() => {}
-            _ => return Err(self.without_load()),
-        }
-        let loading = loads.remove(&load);
-        loading
-            .map(|loading| loading.session)
-            .ok_or_else(|| self.without_load())
+        let loading = self.loads.lock().remove(&load);
+        let complete = loading.and_then(|loading| loading.complete);
+        let complete = complete.ok_or_else(|| self.without_load())?;
+        Ok(complete.session)
     }
 
     fn without_load(&self) -> EngineError {
@@ -181,26 +187,35 @@ impl Node {
         ))
     }
 
-    /// Forgets the rows of a load, here.
+    /// Forgets the rows of a load, here: those that are still coming when the last of them has come.
     pub(crate) async fn abort(&self, load: u64) {
-        let loaded = self.loads.lock().remove(&load);
-        if let Some(loading) = loaded {
-            roll_back(&loading.session).await;
+        let loading = self.loads.lock().remove(&load);
+        if let Some(complete) = loading.and_then(|loading| loading.complete) {
+            roll_back(&complete.session).await;
         }
     }
 
     /// Forgets the rows of loads whose coordinators are gone.
     pub(crate) async fn give_up_orphans(&self) {
-        for session in self.take_orphans(LOAD_AGE_MAX) {
+        for session in self.take_loads(Loading::is_orphan) {
             tracing::warn!("a load is given up: its coordinator is not heard of");
             roll_back(&session).await;
         }
     }
 
-    fn take_orphans(&self, age_max: Duration) -> Vec<Session> {
+    /// Forgets the rows of a node's loads.
+    pub(super) async fn give_up_loads_of(&self, coordinator: usize) {
+        for session in self.take_loads(|loading| loading.coordinator == coordinator) {
+            roll_back(&session).await;
+        }
+    }
+
+    /// Removes loads; the sessions of those that are complete.
+    fn take_loads(&self, is_over: impl Fn(&Loading) -> bool) -> Vec<Session> {
         let mut loads = self.loads.lock();
-        let orphans = loads.extract_if(|_, loading| loading.is_orphan(age_max));
-        orphans.map(|(_, loading)| loading.session).collect()
+        let over = loads.extract_if(|_, loading| is_over(loading));
+        let complete = over.filter_map(|(_, loading)| loading.complete);
+        complete.map(|complete| complete.session).collect()
     }
 }
 

@@ -70,15 +70,16 @@ impl Node {
         }
     }
 
-    /// Takes note of a node: if it has been started again, its queries of before are over.
-    pub(crate) fn meet(&self, other: &Hello) {
+    /// Takes note of a node: if it has been started again, its queries and loads of before are over.
+    pub(crate) async fn meet(&self, other: &Hello) {
         let Ok(coordinator) = self.file.index_of(&other.node) else {
             return;
         };
         let before = self.lives.lock().insert(coordinator, other.life);
         if before.is_some_and(|before| before != other.life) {
-            let mut pins = self.pins.lock();
-            pins.retain(|_, pinned| pinned.coordinator != coordinator);
+            let is_over = |pinned: &Pinned| pinned.coordinator == coordinator;
+            self.pins.lock().retain(|_, pinned| !is_over(pinned));
+            self.give_up_loads_of(coordinator).await;
         }
     }
 
@@ -100,29 +101,32 @@ impl Node {
         })
     }
 
-    /// Takes no more queries, and waits for those of other nodes that run, for `grace` at most, but not for those of
-    /// nodes that are gone. Its own have ended with the connections of its clients. Whether all have ended.
+    /// Takes no more queries, and waits for those that run and for changes, for `grace` at most, but not for those of
+    /// nodes that are gone. Whether all have ended.
     pub async fn drain(&self, grace: Duration) -> bool {
         self.is_draining.store(true, Ordering::Relaxed);
         let begun = Instant::now();
         loop {
-            let is_over = |coordinator: usize| coordinator == self.me || self.is_gone(coordinator);
-            let pins_are_over = self
-                .pins
-                .lock()
-                .values()
-                .all(|pin| is_over(pin.coordinator));
-            let is_idle = pins_are_over
-                && self
-                    .loads
-                    .lock()
-                    .values()
-                    .all(|load| is_over(load.coordinator));
+            let is_idle = self.is_idle();
             if is_idle || begun.elapsed() > grace {
                 return is_idle;
             }
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
+    }
+
+    /// Whether no query reads here, no rows wait for their commit, and no change is being made.
+    fn is_idle(&self) -> bool {
+        let has_queries = {
+            let pins = self.pins.lock();
+            pins.values().any(|pin| !self.is_gone(pin.coordinator))
+        };
+        let has_loads = {
+            let loads = self.loads.lock();
+            loads.values().any(|load| !self.is_gone(load.coordinator))
+        };
+        // A load that is being committed is one no more.
+        !has_queries && !has_loads && self.state.try_lock().is_ok()
     }
 
     /// Reads what this node has of the cluster from its own tables, and makes the tables that say it where there

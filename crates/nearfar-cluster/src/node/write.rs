@@ -34,6 +34,24 @@ pub struct Lease {
     since: Instant,
 }
 
+/// The right to change the cluster, as its coordinator has it. Dropped, it is given back: where that fails, it is free
+/// again after a while.
+struct Right {
+    node: Arc<Node>,
+    ticket: u64,
+}
+
+impl Drop for Right {
+    fn drop(&mut self) {
+        let (node, ticket) = (Arc::clone(&self.node), self.ticket);
+        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+            runtime.spawn(async move {
+                let _given_back = node.link(0).ask(&Request::Unlock { ticket }).await;
+            });
+        }
+    }
+}
+
 impl Node {
     /// Gives the right to change the cluster away, when it is free.
     pub(crate) async fn lend(&self) -> Result<Reply, EngineError> {
@@ -76,23 +94,18 @@ impl Node {
         request: impl FnOnce(Change) -> Request,
     ) -> Result<(), EngineError> {
         let first = self.link(0);
-        let ticket = match first.ask_patiently(&Request::Lock).await? {
-            Reply::Locked { ticket } => ticket,
+        let right = match first.ask_patiently(&Request::Lock).await? {
+            Reply::Locked { ticket } => Right {
+                node: Arc::clone(self),
+                ticket,
+            },
             other => return Err(first.unexpected(&other).into()),
         };
-        let prepared = self.prepare(sent.as_ref().map(Sent::load), gate).await;
-        let prepared = prepared.map(request);
-        let node = Arc::clone(self);
+        let change = self.prepare(sent.as_ref().map(Sent::load), gate).await?;
+        let request = request(change);
         let stepping = tokio::spawn(async move {
-            let taken = match prepared {
-                Ok(request) => node.take_everywhere(&request).await,
-                Err(error) => Err(error),
-            };
-            if let (Ok(()), Some(sent)) = (&taken, sent) {
-                sent.committed();
-            }
-            // Where that fails, it is free again after a while.
-            let _unlocked = node.link(0).ask(&Request::Unlock { ticket }).await;
+            let taken = right.node.take_everywhere(&request, sent).await;
+            drop(right);
             taken
         });
         stepping
@@ -123,8 +136,13 @@ impl Node {
         Ok(Change::of(own.state))
     }
 
-    /// Has every node take a step, the first one before the others.
-    async fn take_everywhere(&self, request: &Request) -> Result<(), EngineError> {
+    /// Has every node take a step, the first one before the others. Rows that were sent are forgotten where the first
+    /// one refuses; from then on, nodes that did not answer may still take it.
+    async fn take_everywhere(
+        &self,
+        request: &Request,
+        sent: Option<Sent>,
+    ) -> Result<(), EngineError> {
         let doubt = |what: String| {
             failed(format!(
                 "the change is in doubt: {what}; queries over divided tables are refused until all nodes are in \
@@ -132,7 +150,11 @@ impl Node {
             ))
         };
         let (first, others) = (self.link(0), self.links().iter().skip(1));
-        match first.ask_patiently(request).await {
+        let asked = first.ask_patiently(request).await;
+        if let (Ok(_) | Err(AskError::Silent { .. }), Some(sent)) = (&asked, sent) {
+            sent.may_be_committed();
+        }
+        match asked {
             Ok(_) => {}
             Err(lost @ AskError::Silent { .. }) => {
                 let name = first.name();

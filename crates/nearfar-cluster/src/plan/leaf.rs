@@ -121,12 +121,14 @@ impl ClusterScan {
         })
     }
 
-    /// The same scan of other shares.
+    /// The same scan of other shares, for a task. Tasks hold no pin: workers keep their plans for longer than queries
+    /// run.
     pub fn of_shares(&self, shares: Vec<Share>, task: Option<(usize, usize)>) -> Self {
         Self {
             properties: properties(&self.schema(), shares.len() * self.width),
             shares,
             task,
+            pinned: None,
             local: Arc::default(),
             ..self.clone()
         }

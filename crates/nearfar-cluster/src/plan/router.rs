@@ -58,6 +58,13 @@ impl Router {
             pin,
             coordinator: me,
         };
+        // Before anybody is asked, so that what was kept is forgotten where the query is given up here.
+        let mut kept = QueryPin {
+            node: Arc::clone(node),
+            pin,
+            rows: BTreeMap::new(),
+            missing: Vec::new(),
+        };
         let asked = node.links().iter().enumerate().map(|(index, link)| {
             let request = &request;
             async move {
@@ -68,12 +75,6 @@ impl Router {
             }
         });
         let replies = futures::future::join_all(asked).await;
-        let mut kept = QueryPin {
-            node: Arc::clone(node),
-            pin,
-            rows: BTreeMap::new(),
-            missing: Vec::new(),
-        };
         let mut states = Vec::new();
         for (link, reply) in node.links().iter().zip(replies) {
             let reply = reply.and_then(|reply| match reply {

@@ -6,12 +6,13 @@ use arrow_flight::encode::{DictionaryHandling, FlightDataEncoderBuilder};
 use arrow_flight::error::FlightError;
 use arrow_flight::{FlightData, FlightDescriptor, PutResult};
 use async_trait::async_trait;
+use datafusion::common::runtime::SpawnedTask;
 use datafusion::datasource::sink::{DataSink, DataSinkExec};
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan};
-use futures::future::ready;
-use futures::{Stream, StreamExt, TryStreamExt};
+use futures::future::{pending, ready};
+use futures::{Stream, StreamExt, TryStreamExt, stream};
 use nearfar_sql::load::Progress;
 use nearfar_table::table::Table;
 use nearfar_table::transaction::CommitGate;
@@ -19,8 +20,6 @@ use parking_lot::Mutex;
 use std::fmt;
 use std::sync::Arc;
 use tokio::sync::mpsc;
-use tokio::task::JoinHandle;
-use tokio_stream::wrappers::ReceiverStream;
 
 use crate::error::failed_query;
 use crate::home::{TableHome, divided};
@@ -76,21 +75,22 @@ impl DisplayAs for ClusterSink {
     }
 }
 
-/// The rows of a load on their way to one node.
+/// The rows of a load on their way to one node, which forgets them where this is dropped before its end.
 struct Sending {
     node: String,
-    rows: mpsc::Sender<RecordBatch>,
+    /// How many the node has taken.
+    taken: SpawnedTask<Result<u64>>,
+    /// Nothing behind the last of them.
+    rows: mpsc::Sender<Option<RecordBatch>>,
     /// How many of them were sent.
     count: u64,
-    /// How many of them the node has taken.
-    taken: JoinHandle<Result<u64>>,
 }
 
 impl Sending {
     /// Sends rows; whether the node still takes some.
     async fn add(&mut self, rows: RecordBatch) -> bool {
         self.count += rows.num_rows() as u64;
-        rows.num_rows() == 0 || self.rows.send(rows).await.is_ok()
+        rows.num_rows() == 0 || self.rows.send(Some(rows)).await.is_ok()
     }
 
     /// Waits until the node has all rows.
@@ -98,8 +98,9 @@ impl Sending {
     /// # Errors
     /// A node that has not taken all of them.
     async fn finish(self) -> Result<()> {
-        drop(self.rows);
-        let taken = self.taken.await;
+        // Where it is not heard, the task knows why.
+        let _heard = self.rows.send(None).await;
+        let taken = self.taken.join().await;
         let taken = taken.map_err(|error| failed_query(error.to_string()))??;
         match taken == self.count {
             true => Ok(()),
@@ -109,6 +110,16 @@ impl Sending {
             ))),
         }
     }
+}
+
+/// The rows that come, up to their end. Rows that break off have none, so that they are never taken for all of them.
+fn whole(rows: mpsc::Receiver<Option<RecordBatch>>) -> impl Stream<Item = RecordBatch> {
+    stream::unfold(rows, |mut rows| async {
+        match rows.recv().await {
+            Some(next) => Some((next?, rows)),
+            None => pending().await,
+        }
+    })
 }
 
 /// The data before the first error, which is put into `failure`: what carries them to a node has no word for errors.
@@ -170,12 +181,12 @@ impl ClusterSink {
             .with_schema(Arc::clone(&self.schema))
             .with_dictionary_handling(DictionaryHandling::Resend)
             .with_flight_descriptor(Some(FlightDescriptor::new_cmd(command)))
-            .build(ReceiverStream::new(waiting).map(Ok::<_, FlightError>));
+            .build(whole(waiting).map(Ok::<_, FlightError>));
         Ok(Sending {
             node: link.name().to_owned(),
+            taken: SpawnedTask::spawn(async move { put(&link, data).await }),
             rows,
             count: 0,
-            taken: tokio::spawn(async move { put(&link, data).await }),
         })
     }
 
@@ -209,9 +220,7 @@ impl ClusterSink {
                 }
             }
         }
-        for sending in sendings {
-            sending.finish().await?;
-        }
+        futures::future::try_join_all(sendings.into_iter().map(Sending::finish)).await?;
         Ok(count)
     }
 }
@@ -244,7 +253,8 @@ impl DataSink for ClusterSink {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use futures::stream;
+    use arrow::datatypes::Schema;
+    use futures::FutureExt;
 
     fn block_on<T>(work: impl Future<Output = T>) -> T {
         let runtime = tokio::runtime::Builder::new_current_thread().build();
@@ -266,6 +276,21 @@ mod tests {
     }
 
     #[test]
+    fn rows_end_only_where_all_were_sent() {
+        let batch = || RecordBatch::new_empty(Arc::new(Schema::empty()));
+        block_on(async {
+            let (rows, waiting) = mpsc::channel(3);
+            rows.send(Some(batch())).await.expect("room");
+            rows.send(None).await.expect("room");
+            assert_eq!(whole(waiting).count().await, 1);
+            let (rows, waiting) = mpsc::channel(3);
+            rows.send(Some(batch())).await.expect("room");
+            drop(rows);
+            assert_eq!(whole(waiting).count().now_or_never(), None);
+        });
+    }
+
+    #[test]
     fn a_node_says_how_many_rows_it_has_taken() {
         let reply = |text: &'static str| PutResult {
             app_metadata: text.as_bytes().into(),
@@ -284,7 +309,7 @@ mod tests {
                 node: "w2".to_owned(),
                 rows: mpsc::channel(1).0,
                 count: 7,
-                taken: tokio::spawn(async { Ok(5) }),
+                taken: SpawnedTask::spawn(async { Ok(5) }),
             };
             sending.finish().await.expect_err("rows are missing")
         });

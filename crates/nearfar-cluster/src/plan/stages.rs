@@ -75,14 +75,17 @@ fn shares(scan: &ClusterScan, tasks: usize) -> Vec<Vec<Share>> {
 fn scaled_up(event: ScaleUpLeafNodeEvent<'_>) -> Option<Result<ScaleUpLeafNodeEventResponse>> {
     let scan = leaf(event.plan)?;
     let tasks = event.task_count;
-    if tasks == 1 {
+    let of_tasks = match tasks {
         // All shares in one task, wherever that is.
-        return None;
-    }
-    let variants = shares(scan, tasks).into_iter().enumerate();
-    let variants = variants.map(|(task, shares)| {
-        Arc::new(scan.of_shares(shares, Some((task, tasks)))) as Arc<dyn ExecutionPlan>
-    });
+        1 => vec![scan.of_shares(scan.shares.clone(), None)],
+        _ => {
+            let of_tasks = shares(scan, tasks).into_iter().enumerate();
+            let of_tasks = of_tasks.map(|(task, own)| scan.of_shares(own, Some((task, tasks))));
+            of_tasks.collect()
+        }
+    };
+    let variants = of_tasks.into_iter();
+    let variants = variants.map(|scan| Arc::new(scan) as Arc<dyn ExecutionPlan>);
     let scaled = DistributedLeafExec::try_new(Arc::clone(event.plan), variants);
     Some(scaled.map(|leaf| ScaleUpLeafNodeEventResponse::new(Arc::new(leaf))))
 }
@@ -271,11 +274,12 @@ impl ExecutionPlan for CoordinatedExec {
                 }
             }
         });
-        // Nothing comes behind an error.
-        let rows = stream::unfold(Some(Box::pin(rows)), |rows| async {
-            let mut rows = rows?;
+        // Nothing comes behind an error. The plan has the pin of the state that is read.
+        let plan = Arc::clone(&self.input);
+        let rows = stream::unfold(Some((Box::pin(rows), plan)), |running| async {
+            let (mut rows, plan) = running?;
             match rows.try_next().await {
-                Ok(Some(batch)) => Some((Ok(batch), Some(rows))),
+                Ok(Some(batch)) => Some((Ok(batch), Some((rows, plan)))),
                 Ok(None) => None,
                 Err(error) => Some((Err(error), None)),
             }

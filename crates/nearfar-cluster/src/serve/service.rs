@@ -42,7 +42,7 @@ impl Service {
         let node = &self.0;
         match request {
             Request::Hello(other) => {
-                node.meet(&other);
+                node.meet(&other).await;
                 let own = node.hello().await;
                 if node.file.index_of(&other.node).is_ok()
                     && let Some(message) = own.mismatch(&other, &other.node)
@@ -114,7 +114,7 @@ impl Service {
             .map_err(internal)?;
         let copied = session.copy_in(&Arc::default(), &statement[0], rows).await;
         let rows = copied.map_err(internal)?;
-        receiving.complete();
+        receiving.complete().map_err(internal)?;
         Ok(rows)
     }
 }

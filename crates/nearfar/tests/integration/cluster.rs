@@ -302,7 +302,7 @@ fn a_node_that_is_asked_to_end_waits_for_queries_of_others_and_says_so() {
     let mut cluster = filled(folder.path(), 2);
     let address = cluster.address(0);
     let asking = thread::spawn(move || {
-        query_rows(address, "SELECT count(*), pg_sleep(5) FROM t").expect("rows")[0][0].clone()
+        query_rows(address, "SELECT count(*), pg_sleep(15) FROM t").expect("rows")[0][0].clone()
     });
     let pins = |cluster: &LocalCluster| cluster.metric(1, "nearfar_cluster_pins").expect("pins");
     wait_until("a query is pinned", || pins(&cluster) == 1);
@@ -322,6 +322,28 @@ fn a_node_that_is_asked_to_end_waits_for_queries_of_others_and_says_so() {
     assert_eq!(cluster.wait(1).expect("it ends"), Some(0));
     cluster.restart(1).expect("it starts again");
     check_answers(&cluster, 0);
+}
+
+#[test]
+fn nothing_stays_of_queries_and_loads_that_have_ended() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let cluster = filled(folder.path(), 2);
+    for node in 0..2 {
+        check_answers(&cluster, node);
+        for rows in [1, 3000, 200_000] {
+            let sql = format!(
+                "INSERT INTO t SELECT 1 / (value - {rows}), 'y' FROM generate_series(1, {rows}) t(value)"
+            );
+            assert!(error(&cluster, node, &sql).contains("zero"), "{sql}");
+        }
+    }
+    for node in 0..2 {
+        for metric in ["nearfar_cluster_pins", "nearfar_cluster_loads"] {
+            let left = || cluster.metric(node, metric).expect(metric);
+            wait_until(metric, || left() == 0);
+        }
+        check_answers(&cluster, node);
+    }
 }
 
 #[test]
