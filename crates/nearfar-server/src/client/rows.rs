@@ -146,6 +146,17 @@ impl Rows {
         for (index, array) in self.arrays.iter().enumerate() {
             let (field, info) = (&self.columns.sent[index], &self.columns.fields[index]);
             let encoded = match array.data_type() {
+                // Of intervals, the crate that writes the others does not ask.
+                _ if array.is_null(self.at) => {
+                    let (kind, options) = (&Type::TEXT, info.format_options());
+                    let format = FieldFormat::Text;
+                    self.encoder.encode_field_with_type_and_format(
+                        &None::<&str>,
+                        kind,
+                        format,
+                        options,
+                    )
+                }
                 DataType::Decimal128(_, scale) => {
                     let values = array.as_primitive::<Decimal128Type>();
                     let value = values.is_valid(self.at).then(|| Numeric {

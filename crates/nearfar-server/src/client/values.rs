@@ -1,6 +1,6 @@
 //! Values of parameters, from PostgreSQL's text and binary forms.
 
-use arrow::datatypes::{DataType, IntervalMonthDayNanoType, IntervalUnit, TimeUnit};
+use arrow::datatypes::{DataType, Date32Type, IntervalMonthDayNanoType, IntervalUnit, TimeUnit};
 use arrow_pg::datatypes::into_pg_type;
 use bytes::{Buf, Bytes};
 use datafusion::scalar::ScalarValue;
@@ -142,6 +142,7 @@ impl Parameter {
     fn read_text(&self, bytes: &Bytes, target: Option<&DataType>) -> Result<ScalarValue, Failure> {
         let wrong = |why: &str| self.refuse(state::INVALID_TEXT_REPRESENTATION, &why);
         let text = std::str::from_utf8(bytes).map_err(|_| wrong("it is not UTF-8"))?;
+        check_text(text)?;
         if let Some(integer) = target.and_then(|target| plain_integer(text, target)) {
             return Ok(integer);
         }
@@ -191,6 +192,7 @@ impl Parameter {
                 let days = bytes
                     .get_i32()
                     .checked_add(DAYS_TO_2000)
+                    .filter(|days| Date32Type::to_naive_date_opt(*days).is_some())
                     .ok_or_else(wrong)?;
                 ScalarValue::Date32(Some(days))
             }
@@ -215,6 +217,7 @@ impl Parameter {
             (&Type::BYTEA, _) => ScalarValue::Binary(Some(bytes.to_vec())),
             (kind, _) if is_text_like(kind) => {
                 let text = std::str::from_utf8(&bytes).map_err(|_| wrong())?;
+                check_text(text)?;
                 text.into()
             }
             _ => return Err(wrong()),
@@ -280,7 +283,7 @@ pub fn sql_type(id: Option<u32>) -> SqlType {
 }
 
 /// Whether the binary form of a type's values is their text.
-pub fn is_text_like(kind: &Type) -> bool {
+fn is_text_like(kind: &Type) -> bool {
     let kinds = [
         Type::TEXT,
         Type::VARCHAR,
@@ -291,6 +294,17 @@ pub fn is_text_like(kind: &Type) -> bool {
         Type::UNKNOWN,
     ];
     kinds.contains(kind)
+}
+
+/// Refuses a text with a zero byte, which PostgreSQL's texts have not.
+fn check_text(text: &str) -> Result<(), Failure> {
+    match text.contains('\0') {
+        true => Err(Failure::new(
+            state::UNTRANSLATABLE_TEXT,
+            "invalid byte sequence for encoding \"UTF8\": 0x00",
+        )),
+        false => Ok(()),
+    }
 }
 
 /// The type of Arrow that holds all values of a type of PostgreSQL; none for those that are texts.
@@ -349,6 +363,10 @@ fn numeric(mut bytes: Bytes) -> Option<ScalarValue> {
         }
         value = value.checked_mul(GROUP_BASE)?.checked_add(group)?;
     }
+    let scale_digits = i8::try_from(scale).ok().filter(|scale| *scale <= 38)?;
+    if value == 0 {
+        return Some(ScalarValue::Decimal128(Some(0), 38, scale_digits));
+    }
     // The groups end so many digits behind the point.
     let behind = (i64::from(count) - 1 - weight) * GROUP_DIGITS;
     let shift = scale - behind;
@@ -358,9 +376,8 @@ fn numeric(mut bytes: Bytes) -> Option<ScalarValue> {
     } else {
         value / power
     };
-    let scale = i8::try_from(scale).ok().filter(|scale| *scale <= 38)?;
     let value = if sign == NEGATIVE { -value } else { value };
-    Some(ScalarValue::Decimal128(Some(value), 38, scale))
+    Some(ScalarValue::Decimal128(Some(value), 38, scale_digits))
 }
 
 #[cfg(test)]

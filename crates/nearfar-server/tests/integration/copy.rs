@@ -90,6 +90,88 @@ async fn what_is_copied_out_is_what_was_copied_in() {
     }
 }
 
+/// Values of all types, at their limits, and nulls.
+#[tokio::test(flavor = "multi_thread")]
+async fn values_of_all_types_are_copied_in_binary_form() {
+    let server = start().await;
+    let client = server.client().await;
+    for (kind, values) in [
+        ("SMALLINT", "-32768|32767"),
+        ("INT", "-2147483648|2147483647"),
+        ("BIGINT", "-9223372036854775808|9223372036854775807"),
+        ("REAL", "0|-1.5|NaN|Infinity"),
+        ("DOUBLE PRECISION", "0|-1e300|NaN|-Infinity"),
+        ("DECIMAL(9, 2)", "0|-0.01|9999999.99"),
+        (
+            "DECIMAL(38, 36)",
+            "0|0.000000000000000000000000000000000001|99",
+        ),
+        (
+            "DECIMAL(38, 0)",
+            "0|-99999999999999999999999999999999999999",
+        ),
+        ("BOOLEAN", "true|false"),
+        ("DATE", "0001-01-01|1999-12-31|9999-12-31"),
+        ("TIME", "00:00:00|23:59:59.999999"),
+        (
+            "TIMESTAMP",
+            "1900-01-01T00:00:00.000001|2261-12-31T23:59:59",
+        ),
+        ("TIMESTAMPTZ", "1900-01-01T00:00:00Z|2261-12-31T23:59:59Z"),
+        ("INTERVAL", "1 mon|-3 days|0.000001 secs"),
+        ("VARCHAR", "text|\u{e4}\u{1f642}"),
+        ("BYTEA", "\\x|\\x00ff"),
+        ("INT[]", "{}|{1,NULL,-3}"),
+        ("VARCHAR[]", "{}|{a,NULL,b}"),
+    ] {
+        let rows = values
+            .split('|')
+            .map(|value| format!("('{value}'::{kind})"));
+        let rows: Vec<String> = rows.chain(["(NULL)".to_owned()]).collect();
+        let made = format!(
+            "CREATE TABLE v (a {kind}); INSERT INTO v VALUES {}",
+            rows.join(", ")
+        );
+        client.batch_execute(&made).await.expect(kind);
+        let out = bytes_out(&client, "COPY v TO STDOUT BINARY").await;
+        let before = copy_out(&client, "COPY v TO STDOUT").await;
+        client.batch_execute("DELETE FROM v").await.expect(kind);
+        let copied = copy_in(&client, "COPY v FROM STDIN BINARY", &[&out]).await;
+        assert_eq!(copied.expect(kind), rows.len() as u64, "{kind}");
+        assert_eq!(
+            copy_out(&client, "COPY v TO STDOUT").await,
+            before,
+            "{kind}"
+        );
+        client.batch_execute("DROP TABLE v").await.expect(kind);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_binary_form_cannot_hold_is_refused() {
+    let server = start().await;
+    let client = server.client().await;
+    let tables =
+        "CREATE TABLE nested (a VARCHAR[][]); CREATE TABLE none (); CREATE TABLE days (a DATE)";
+    client.batch_execute(tables).await.expect("made");
+    for table in ["nested", "none"] {
+        // Of copies that are refused at once, this client is told more than it waits for.
+        let client = server.client().await;
+        let sql = format!("COPY {table} FROM STDIN BINARY");
+        let refused = copy_in(&client, &sql, &[b"PGCOPY\n\xff\r\n\0\0\0\0\0\0\0\0\0\0\0"]).await;
+        assert_eq!(code(refused), "0A000", "{table}");
+    }
+    // As PostgreSQL writes `-infinity`.
+    let infinite = [
+        &b"PGCOPY\n\xff\r\n\0\0\0\0\0\0\0\0\0\0\x01\0\0\0\x04"[..],
+        &i32::MIN.to_be_bytes(),
+    ]
+    .concat();
+    let client = server.client().await;
+    let refused = copy_in(&client, "COPY days FROM STDIN BINARY", &[&infinite]).await;
+    assert_eq!(code(refused), "22P03");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn binary_rows_are_those_of_another_implementation() {
     let server = start().await;

@@ -18,9 +18,10 @@ use datafusion::scalar::ScalarValue;
 use pgwire::messages::data::DataRow;
 
 use super::read::{BATCH_BYTES, BATCH_ROWS};
+use crate::client::arrays::element_of;
 use crate::client::failure::{Failure, state};
-use crate::client::values::{Parameter, is_text_like};
-use crate::columns::described;
+use crate::client::values::Parameter;
+use crate::columns::{described, is_nested_list};
 
 const SIGNATURE: &[u8] = b"PGCOPY\n\xff\r\n\0";
 /// The signature, flags, and the length of the extension.
@@ -89,10 +90,23 @@ impl BinaryDecoder {
     /// `value_bytes_max`.
     ///
     /// # Errors
-    /// A column whose type PostgreSQL has not.
+    /// A column whose values are not read in this form, such as arrays of arrays, and a table without columns.
     pub fn new(table: String, schema: SchemaRef, value_bytes_max: usize) -> Result<Self, Failure> {
+        let cannot = |what: String| {
+            let message =
+                format!("COPY {table}: {what} can't be read in binary form: use the text format");
+            Failure::new(state::FEATURE_NOT_SUPPORTED, message)
+        };
+        if schema.fields().is_empty() {
+            return Err(cannot("rows without columns".to_owned()));
+        }
         let columns = schema.fields().iter().map(|field| {
             let info = described(field)?;
+            let kind = field.data_type();
+            let is_array = element_of(info.datatype()).is_some() && !is_nested_list(kind);
+            if kind.is_nested() && !is_array {
+                return Err(cannot(format!("column `{}`", field.name())));
+            }
             Ok(Parameter::of_column(info.datatype(), field.data_type()))
         });
         let columns: Vec<Parameter> = columns.collect::<Result<_, Failure>>()?;
@@ -253,15 +267,12 @@ impl BinaryDecoder {
             let message = format!("column `{}` does not allow nulls", field.name());
             return Err(self.refuse(state::NOT_NULL_VIOLATION, &message));
         }
-        if is_text_like(&parameter.kind) && bytes.is_some_and(|bytes| bytes.contains(&0)) {
-            let message = "invalid byte sequence for encoding \"UTF8\": 0x00";
-            return Err(self.refuse(state::UNTRANSLATABLE_TEXT, message));
-        }
         let value = parameter.read(bytes, false).map_err(|failure| {
             let message = format!("column `{}`: {}", field.name(), failure.message);
             self.refuse(failure.code, &message)
         })?;
-        self.bytes += bytes.map_or(0, Bytes::len);
+        // Nulls take memory, too.
+        self.bytes += size_of::<ScalarValue>() + bytes.map_or(0, Bytes::len);
         Ok(value)
     }
 
