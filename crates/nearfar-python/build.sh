@@ -45,7 +45,7 @@ if packed > limit:
 PYTHON
 }
 
-# The Pythons to test with: PYTHONS, or the default one and the newest of each version that pyenv has.
+# The Pythons to test with: PYTHONS, or the newest of each version, of the default one and those that pyenv has.
 pythons() {
     if [[ -n ${PYTHONS:-} ]]; then
         printf '%s\n' $PYTHONS
@@ -53,9 +53,9 @@ pythons() {
     fi
     local found
     for found in "$(command -v "$PYTHON")" "${PYENV_ROOT:-$HOME/.pyenv}"/versions/3.*/bin/python; do
-        "$found" -c 'import sys; v = sys.version_info; v >= (3, 10) and print(v.major, v.minor, sys.executable)' \
+        "$found" -c 'import sys; v = sys.version_info; v >= (3, 10) and print(v.minor, v.micro, sys.executable)' \
             2>/dev/null || true
-    done | sort -u -k2,2n | cut -d' ' -f3
+    done | sort -k1,1n -k2,2nr | awk '!seen[$1]++ { print $3 }'
 }
 
 install() {

@@ -73,7 +73,8 @@ class AsyncConnection:
     async def _run(self, work: Callable[[Connection], _T]) -> _T:
         async with self._lock:
             connection = self._connection()
-            running = asyncio.ensure_future(asyncio.to_thread(work, connection))
+            # No task: whoever cancels all tasks would have this one forget the thread.
+            running = asyncio.get_running_loop().run_in_executor(None, work, connection)
             try:
                 return await asyncio.shield(running)
             except asyncio.CancelledError:

@@ -133,7 +133,9 @@ pub struct PySession {
 }
 
 impl PySession {
+    /// The client, for what begins now: what was to be given up before is over.
     fn client(&self) -> PyResult<Client> {
+        self.given_up.store(false, Ordering::Relaxed);
         let client = self.client.lock().clone();
         client.ok_or_else(|| raised(Failure::Closed("connection")))
     }
@@ -161,7 +163,6 @@ impl PySession {
         values: Option<Vec<Bound<'py, PyAny>>>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let client = self.client()?;
-        self.given_up.store(false, Ordering::Relaxed);
         let values = values.as_deref().map(parameters).transpose()?;
         let run = || client.run(&statement.0, values.as_ref());
         match py.detach(run).map_err(raised)? {
