@@ -565,7 +565,8 @@ fn of_regulation(error: &RegulateError) -> Exit {
         RegulateError::Vanished { .. } | RegulateError::Group { .. } => Exit::Name,
         RegulateError::Goal { .. }
         | RegulateError::Server { .. }
-        | RegulateError::Absolute { .. } => Exit::Usage,
+        | RegulateError::Absolute { .. }
+        | RegulateError::Record { .. } => Exit::Usage,
         RegulateError::Garbled { .. } | RegulateError::Trace { .. } => Exit::Input,
         RegulateError::Journal { .. } => Exit::Output,
         _ => Exit::Failure,

@@ -3,8 +3,10 @@
 use std::num::NonZeroU32;
 use std::path::PathBuf;
 
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Subcommand, ValueEnum};
 use nearfar_regulate::observe::GroupServer;
+use nearfar_regulate::virtual_time::Scenario;
 use nearfar_topology::IdList;
 
 use super::FigureArgs;
@@ -124,14 +126,16 @@ pub struct RegulateRunArgs {
     /// The machine of a replay: a built-in profile or a TOML file.
     #[arg(long, value_name = "NAME|FILE", requires = "replay")]
     pub profile: Option<String>,
-    /// Whom it disturbs: near-ld, near-st, near-ntst or varmail.
+    /// Whom it disturbs.
     #[arg(
         long,
         value_name = "NAME",
-        default_value = "near-ld",
-        requires = "replay"
+        default_value = Scenario::NearLoads.name(),
+        requires = "replay",
+        value_parser = PossibleValuesParser::new(Scenario::ALL.map(Scenario::name))
+            .try_map(|name| Scenario::of_name(&name).ok_or("no scenario")),
     )]
-    pub scenario: String,
+    pub scenario: Scenario,
 }
 
 /// How to print what is decided.

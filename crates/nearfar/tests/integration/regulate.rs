@@ -303,6 +303,12 @@ fn damaged_traces_and_missing_arguments_are_refused() {
     of(&["--knob", "frequency"]).failed(2, &["a trace of one group"]);
     of(&["--scenario", "far-ld"]).failed(2, &["near-ld, near-st"]);
     run(["regulate"]).failed(2, &["--group"]);
+    let groups = "abcdefghi"
+        .chars()
+        .flat_map(|name| ["--group".to_owned(), name.into()]);
+    let groups: Vec<String> = groups.collect();
+    let recorded = ["regulate", "--dry-run", "--record", path].map(str::to_owned);
+    run([&recorded[..], &groups].concat()).failed(2, &["8 groups at most"]);
 }
 
 #[test]

@@ -64,6 +64,8 @@ fn controller(args: &RegulateRunArgs) -> anyhow::Result<Box<dyn Controller>> {
 
 fn regulate(args: &RegulateRunArgs) -> anyhow::Result<()> {
     let controller = controller(args)?;
+    let recording = args.record.as_ref().map(|_| Recording::new(&args.groups));
+    let mut recording = recording.transpose()?;
     let machine = MachineFiles::below(&args.root);
     // What an earlier regulator has left is restored before anything is read.
     let journal = match args.dry_run {
@@ -86,7 +88,6 @@ fn regulate(args: &RegulateRunArgs) -> anyhow::Result<()> {
         message::print(&format!("telling causes by: {}", attribution.tells()));
         regulator = regulator.attributed_by(attribution);
     }
-    let mut recording = args.record.is_some().then(|| Recording::new(&args.groups));
     let outcome = steps(&mut regulator, &report, args, recording.as_mut());
     let restored = regulator.end()?;
     say(&restored, "nothing was changed");

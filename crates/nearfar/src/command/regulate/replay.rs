@@ -37,7 +37,7 @@ pub fn run(args: &RegulateRunArgs, path: &Path) -> anyhow::Result<()> {
     }
     let controller = super::controller(args)?;
     let name = controller.name();
-    let scenario = scenario(&args.scenario)?;
+    let scenario = args.scenario;
     let profile = Profile::resolve(args.profile.as_deref().unwrap_or_default())?;
     let machine = Machine::new(&profile)?;
     let plant = run_shown(move |live| plant(&machine, scenario, &|text| live.say(text)))?;
@@ -78,17 +78,6 @@ fn slowing(knob: KnobName) -> anyhow::Result<Slowing> {
             Err(Failed::new(Exit::Usage, message).into())
         }
     }
-}
-
-fn scenario(name: &str) -> anyhow::Result<Scenario> {
-    Scenario::of_name(name).ok_or_else(|| {
-        let names = Scenario::ALL.map(Scenario::name).join(", ");
-        Failed::new(
-            Exit::Usage,
-            format!("{name} is no scenario: give one of {names}"),
-        )
-        .into()
-    })
 }
 
 fn table(replayed: &Replayed) -> Grid {
