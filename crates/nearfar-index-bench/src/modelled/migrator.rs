@@ -99,12 +99,13 @@ impl<T: PlacedTree> Migrator<T> {
 
     /// The framework.
     pub(super) fn framework(placer: Placer<Arc<T>>) -> Self {
-        let statistics = placer.statistics();
+        let (scanned, moved) = (scanned_by(&placer), moved_bytes(&placer));
         let mut looked = ByWorker::default();
-        looked[Worker::Trigger as usize] = statistics.leaves_scanned / statistics.passes.max(1);
+        let passes = placer.statistics().passes;
+        looked[Worker::Trigger as usize] = scanned.iter().sum::<u64>() / passes.max(1);
         let mut migrator = Self::Framework(Box::new(Framework {
             inner_lines_per_leaf: 0.0,
-            scanned: statistics.leaves_scanned_by.map(|(_, leaves)| leaves),
+            scanned,
             looked,
             moves: ByWorker::default(),
             busy_ns: Default::default(),
@@ -112,7 +113,7 @@ impl<T: PlacedTree> Migrator<T> {
             looked_at: Duration::ZERO,
             placer,
             is_looking: false,
-            moved: moved_bytes(&statistics),
+            moved,
             busy_until: Duration::ZERO,
             pace: PACE_AT_FIRST,
         }));
@@ -244,7 +245,7 @@ impl<T: PlacedTree> Migrator<T> {
     /// Bytes that the framework keeps beside the tree.
     pub(super) fn metadata_bytes(&self) -> Option<u64> {
         match self {
-            Self::Framework(framework) => Some(framework.placer.statistics().metadata_bytes),
+            Self::Framework(framework) => Some(framework.placer.metadata_bytes()),
             Self::Nobody | Self::Pages(_) => None,
         }
     }
@@ -270,9 +271,8 @@ impl<T: PlacedTree> Migrator<T> {
 impl<T: PlacedTree> Framework<T> {
     fn settle(&mut self, now: Duration) {
         self.placer.step(now);
-        let statistics = self.placer.statistics();
-        self.scanned = statistics.leaves_scanned_by.map(|(_, leaves)| leaves);
-        self.moved = moved_bytes(&statistics);
+        self.scanned = scanned_by(&self.placer);
+        self.moved = moved_bytes(&self.placer);
     }
 
     fn look(&mut self, now: Duration, traffic: &Traffic) {
@@ -382,11 +382,10 @@ impl<T: PlacedTree> Framework<T> {
     /// Lets the framework do what is due; bytes promoted and demoted.
     fn step(&mut self, now: Duration) -> [u64; 2] {
         self.placer.step(now);
-        let statistics = self.placer.statistics();
-        let scanned = statistics.leaves_scanned_by.map(|(_, leaves)| leaves);
+        let scanned = scanned_by(&self.placer);
         let before = std::mem::replace(&mut self.scanned, scanned);
         self.looked = std::array::from_fn(|worker| scanned[worker] - before[worker]);
-        let before = std::mem::replace(&mut self.moved, moved_bytes(&statistics));
+        let before = std::mem::replace(&mut self.moved, moved_bytes(&self.placer));
         let [promoted, demoted] = [self.moved[0] - before[0], self.moved[1] - before[1]];
         self.moves = ByWorker::default();
         self.moves[Worker::Promoter as usize] = promoted;
@@ -459,9 +458,14 @@ impl Pages {
     }
 }
 
+/// Leaves that each worker has looked at so far.
+fn scanned_by<T: PlacedTree>(placer: &Placer<Arc<T>>) -> ByWorker {
+    placer.leaves_scanned_by().map(|(_, leaves)| leaves)
+}
+
 /// Bytes that were promoted and demoted so far.
-fn moved_bytes(statistics: &nearfar_index::placement::PlacementStatistics) -> [u64; 2] {
-    let moves = statistics.tiers.iter().map(|tier| tier.moves);
+fn moved_bytes<T: PlacedTree>(placer: &Placer<Arc<T>>) -> [u64; 2] {
+    let moves = placer.moves().into_iter();
     moves.fold([0, 0], |[promoted, demoted], moves| {
         [
             promoted + moves.promoted_bytes,

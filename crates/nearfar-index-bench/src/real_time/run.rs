@@ -278,7 +278,7 @@ impl<S: KeySpace> Run<'_, S> {
         {
             if watched.start.is_none() && began.elapsed() >= options.warm_up {
                 board.is_measured.store(true, Ordering::Relaxed);
-                watched.start = Some((began.elapsed(), board.read(), moved));
+                watched.start = Some((began.elapsed(), board.read(), self::moved(workers)));
             }
             // Figures are taken from the end of the warm-up on, wherever slices end.
             let until = match watched.start {
@@ -313,6 +313,7 @@ impl<S: KeySpace> Run<'_, S> {
             (self.observe)(now.as_secs_f64().min(end.as_secs_f64()) / end.as_secs_f64());
         }
         watched.end = (began.elapsed(), board.read(), self::moved(workers));
+        watched.metadata_bytes = workers.map(|workers| workers.placer().metadata_bytes());
         watched
     }
 
@@ -351,7 +352,7 @@ impl<S: KeySpace> Run<'_, S> {
             worker_shares: policy
                 .has_workers()
                 .then(|| busy_s.map(|(worker, seconds)| (worker, seconds / all_s))),
-            metadata_bytes: moved.metadata_bytes,
+            metadata_bytes: watched.metadata_bytes,
             counter_bytes_share: counter_bytes(leaves(tree)) as f64 / self.tree_bytes.max(1) as f64,
             series: watched.series,
             lost: left.iter().map(|one| one.found.lost).sum(),
@@ -380,5 +381,103 @@ impl<S: KeySpace> Run<'_, S> {
             lines_written: charged.lines_written,
             busy_share: read_s.max(write_s) / time.as_secs_f64(),
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use nearfar_index::Art;
+    use nearfar_index::memory::NodeMemory;
+    use nearfar_index::placement::{Allocation, Frontend, PlacementOptions, Tracking};
+
+    use super::*;
+    use crate::map::WORD_BYTES;
+    use crate::placed::Tuning;
+    use crate::workload::{Integers, Workload};
+
+    const KEYS: u64 = 5_000;
+    /// Time of a slice, and before figures are taken.
+    const SLICE: Duration = Duration::from_millis(100);
+
+    /// A tree that is all far, with workers that rest.
+    fn far_tree() -> (Arc<Art<u64>>, Workers<Arc<Art<u64>>>) {
+        let memory = NodeMemory::platform_with_budgets(&[1 << 19, 1 << 30]);
+        let far = memory.farthest();
+        let frontend = Frontend::new(Allocation::Bound(far), Tracking::Off, far);
+        let tree = Arc::new(Art::with_memory(memory, frontend));
+        for key in 0..KEYS {
+            tree.insert(&key, key).unwrap();
+        }
+        let placer = Placer::new(Arc::clone(&tree), PlacementOptions::fitted()).unwrap();
+        let workers = Workers::start(placer).unwrap();
+        workers.pause();
+        (tree, workers)
+    }
+
+    /// Reads some keys until leaves have been moved near.
+    fn move_some(tree: &Art<u64>, workers: &Workers<Arc<Art<u64>>>) {
+        for step in 1..1_000 {
+            for key in (0..200).cycle().take(4_000) {
+                assert_eq!(tree.get(&key), Some(key));
+            }
+            workers.placer().step(step * SLICE);
+            if moved(Some(workers)).bytes() > 0 {
+                return;
+            }
+        }
+        panic!("nothing is moved");
+    }
+
+    /// Watches a run that moves something between its first slice and the end of its warm-up. None where the warm-up
+    /// was over before.
+    fn watch_moves() -> Option<Watched> {
+        let options = PlacedOptions {
+            contestant: Contestant::Art,
+            policy: Policy::Fitted,
+            workload: Workload::named("ycsb-c").unwrap(),
+            near_percent: 20,
+            threads: 1,
+            batch: 1,
+            warm_up: SLICE,
+            measured: 1_000 * SLICE,
+            slice: SLICE,
+            shift: None,
+            value_bytes: WORD_BYTES,
+            tuning: Tuning::default(),
+            seed: 1,
+        };
+        let (tree, workers) = far_tree();
+        let board = Board::new(1);
+        let mut slices = 0;
+        let mut run = Run {
+            options: &options,
+            keys: &Integers::new(KEYS),
+            emulated: None,
+            tree_bytes: 1 << 20,
+            near_bytes: 1 << 19,
+            observe: &mut |_| {
+                slices += 1;
+                match slices {
+                    1 => move_some(&tree, &workers),
+                    _ => board.is_over.store(true, Ordering::Relaxed),
+                }
+            },
+        };
+        let watched = run.watch(&*tree, &board, Some(&workers));
+        let start = watched.start.as_ref()?.0;
+        (start >= watched.series[0].at).then_some(watched)
+    }
+
+    #[test]
+    fn what_is_moved_before_figures_are_taken_is_none_of_them() {
+        let watched = std::iter::repeat_with(watch_moves)
+            .flatten()
+            .next()
+            .unwrap();
+        let (_, _, before) = watched.start.unwrap();
+        let (_, _, after) = watched.end;
+        assert!(after.bytes() > 0);
+        assert_eq!(before.bytes(), after.bytes());
+        assert!(watched.metadata_bytes.is_some());
     }
 }

@@ -15,8 +15,6 @@ use crate::placed::Moment;
 pub(super) struct Moved {
     pub(super) promoted_bytes: u64,
     pub(super) demoted_bytes: u64,
-    /// Bytes that it keeps beside the tree; none where its workers do not run.
-    pub(super) metadata_bytes: Option<u64>,
     /// Time that each of its threads was at work, in the order of [`PlacementWorker::ALL`].
     pub(super) busy: [Duration; PlacementWorker::ALL.len()],
 }
@@ -32,13 +30,12 @@ pub(super) fn moved<T: PlacedTree>(workers: Option<&Workers<Arc<T>>>) -> Moved {
     let Some(workers) = workers else {
         return moved;
     };
-    let statistics = workers.placer().statistics();
-    for tier in &statistics.tiers {
-        moved.promoted_bytes += tier.moves.promoted_bytes;
-        moved.demoted_bytes += tier.moves.demoted_bytes;
+    let placer = workers.placer();
+    for moves in placer.moves() {
+        moved.promoted_bytes += moves.promoted_bytes;
+        moved.demoted_bytes += moves.demoted_bytes;
     }
-    moved.metadata_bytes = Some(statistics.metadata_bytes);
-    moved.busy = statistics.busy.map(|(_, busy)| busy);
+    moved.busy = placer.busy().map(|(_, busy)| busy);
     moved
 }
 
@@ -52,6 +49,8 @@ pub(super) struct Watched {
     /// When figures began to be taken.
     pub(super) start: Option<Mark>,
     pub(super) end: Mark,
+    /// Bytes that placement keeps beside the tree at the end; none where its workers do not run.
+    pub(super) metadata_bytes: Option<u64>,
 }
 
 impl Watched {

@@ -17,7 +17,7 @@ use super::statistics::Tally;
 use super::watermark::Strain;
 use super::{
     Frontend, Histogram, Parameters, PlacedTree, PlacementError, PlacementOptions,
-    PlacementStatistics, Ranking, TierStatistics, Worker,
+    PlacementStatistics, Ranking, TierMoves, TierStatistics, Worker,
 };
 
 /// The name of a node of the tree behind a handle.
@@ -201,10 +201,51 @@ impl<H: Deref<Target: PlacedTree>> Placer<H> {
         lock(&self.schedule).next_wakeup()
     }
 
+    /// What was moved to and from each tier but the farthest. As [`Self::leaves_scanned_by`] and [`Self::busy`], it takes
+    /// one short lock and can be asked at any time, while [`Self::statistics`] copies all that is known.
+    #[must_use]
+    pub fn moves(&self) -> Vec<TierMoves> {
+        self.tally().moves.clone()
+    }
+
+    /// Leaves that were looked at for each worker, as in [`PlacementStatistics::leaves_scanned_by`].
+    #[must_use]
+    pub fn leaves_scanned_by(&self) -> [(Worker, u64); Worker::ALL.len()] {
+        let scanned = self.tally().leaves_scanned;
+        Worker::ALL.map(|worker| (worker, scanned[worker.index()]))
+    }
+
+    /// Time spent by each worker that runs as a thread.
+    #[must_use]
+    pub fn busy(&self) -> [(Worker, Duration); Worker::ALL.len()] {
+        let busy = self.tally().busy;
+        Worker::ALL.map(|worker| (worker, busy[worker.index()]))
+    }
+
+    /// Bytes that placement keeps beside the tree: its state, histograms, queues, the used shares over time and the
+    /// frontend's words. Of the queue of promotions it is the room of as many as have waited together, of those of demotions
+    /// that of the levels that wait now. The counters in leaves are the tree's, and what names of nodes keep elsewhere is
+    /// not known. Looks at all of the queues, so that it is for the end of a run, and not for each of its steps.
+    #[must_use]
+    pub fn metadata_bytes(&self) -> u64 {
+        // Each of them is locked by itself.
+        let promotions = self.promotions().heap_bytes();
+        let demotions = self
+            .near_tiers()
+            .map(|tier| self.demotions(tier).heap_bytes());
+        let queues = promotions + demotions.sum::<usize>();
+        let control = self.control().heap_bytes();
+        let tally = self.tally().heap_bytes();
+        (size_of::<Self>() + size_of::<Frontend>() + control + tally + queues) as u64
+    }
+
     /// What was done so far, and the present state.
     #[must_use]
     pub fn statistics(&self) -> PlacementStatistics {
-        let queued = self.queued();
+        // Queues are locked each by itself, and never while the rest is.
+        let queued_promotions = self.promotions().len();
+        let queued_demotions = self.near_tiers().map(|tier| self.demotions(tier).len());
+        let queued_demotions = queued_demotions.sum();
         let control = self.control();
         let tally = self.tally();
         let memory = self.tree.memory();
@@ -227,34 +268,11 @@ impl<H: Deref<Target: PlacedTree>> Placer<H> {
                 .map(|worker| (worker, tally.leaves_scanned[worker.index()])),
             strains: tally.strains,
             abundances: tally.abundances,
-            queued_promotions: queued.promotions,
-            queued_demotions: queued.demotions,
+            queued_promotions,
+            queued_demotions,
             usage: tally.usage.iter().cloned().collect(),
-            metadata_bytes: (size_of::<Self>()
-                + size_of::<Frontend>()
-                + control.heap_bytes()
-                + tally.heap_bytes()
-                + queued.heap_bytes) as u64,
             busy: Worker::ALL.map(|worker| (worker, tally.busy[worker.index()])),
         }
-    }
-
-    /// What is in the queues, each of which is locked by itself.
-    fn queued(&self) -> Queued {
-        let mut queued = {
-            let promotions = self.promotions();
-            Queued {
-                promotions: promotions.len(),
-                demotions: 0,
-                heap_bytes: promotions.heap_bytes(),
-            }
-        };
-        for tier in self.near_tiers() {
-            let demotions = self.demotions(tier);
-            queued.demotions += demotions.len();
-            queued.heap_bytes += demotions.heap_bytes();
-        }
-        queued
     }
 
     /// The tiers that nodes can be promoted to.
@@ -336,13 +354,6 @@ impl<H: Deref<Target: PlacedTree>> Placer<H> {
             }
         }
     }
-}
-
-/// Nodes that wait to be moved, and bytes of the room of their queues.
-struct Queued {
-    promotions: usize,
-    demotions: usize,
-    heap_bytes: usize,
 }
 
 impl Control {
@@ -427,4 +438,32 @@ fn root_bytes<T: PlacedTree + ?Sized>(tree: &T) -> Option<u64> {
         root = parent;
     }
     Some(tree.view(&root)?.bytes as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Art;
+    use crate::memory::NodeMemory;
+    use crate::placement::{Allocation, Tracking};
+
+    /// Else it would wait for ever.
+    #[test]
+    fn what_was_done_is_told_while_queues_and_parameters_are_held() {
+        let memory = NodeMemory::platform_with_budgets(&[1 << 20, 1 << 20]);
+        let frontend = Frontend::new(Allocation::Layered, Tracking::Off, memory.farthest());
+        let tree = Art::<u64>::with_memory(memory, frontend);
+        let placer = Placer::new(&tree, PlacementOptions::default()).unwrap();
+        let _held = (
+            placer.control(),
+            placer.scan(),
+            placer.promotions(),
+            placer.demotions(TierId::NEAR),
+        );
+        assert_eq!(placer.moves(), [TierMoves::default()]);
+        let leaves = placer.leaves_scanned_by().map(|(_, leaves)| leaves);
+        assert_eq!(leaves, [0; Worker::ALL.len()]);
+        let busy = placer.busy().map(|(_, busy)| busy);
+        assert_eq!(busy, [Duration::ZERO; Worker::ALL.len()]);
+    }
 }

@@ -89,10 +89,6 @@ pub struct PlacementStatistics {
     pub queued_demotions: usize,
     /// The used shares over time, the last ten minutes at the paper's interval.
     pub usage: Vec<UsageSample>,
-    /// Bytes that placement keeps beside the tree: its state, histograms, queues as long as they have been, the used shares
-    /// over time and the frontend's words. The counters in leaves are the tree's, and what names of nodes keep
-    /// elsewhere is not known.
-    pub metadata_bytes: u64,
     /// Time spent by each worker that runs as a thread.
     pub busy: [(Worker, Duration); Worker::ALL.len()],
 }

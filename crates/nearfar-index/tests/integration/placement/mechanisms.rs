@@ -17,16 +17,29 @@ fn without(change: impl FnOnce(&mut Mechanisms)) -> PlacementOptions {
     options
 }
 
-/// Runs five seconds with a hot region and returns the tree and the placer's last word.
+/// Runs five seconds with a hot region and returns the tree and the placer's last word, which is what it says of its parts.
 fn outcome(options: PlacementOptions) -> (Watched, nearfar_index::placement::PlacementStatistics) {
+    let (tree, statistics, _) = outcome_with_metadata(options);
+    (tree, statistics)
+}
+
+fn outcome_with_metadata(
+    options: PlacementOptions,
+) -> (Watched, nearfar_index::placement::PlacementStatistics, u64) {
     let tree = Watched::new(&[300_000, 64 * MIB], KEYS);
     let placer = Placer::new(&tree, options).unwrap();
     run(&placer, Duration::from_secs(5), || {
         tree.read(8000..9000, 20)
     });
     let statistics = placer.statistics();
+    let tiers = statistics.tiers.iter();
+    let moves: Vec<_> = tiers.map(|tier| tier.moves).collect();
+    assert_eq!(placer.moves(), moves);
+    assert_eq!(placer.leaves_scanned_by(), statistics.leaves_scanned_by);
+    assert_eq!(placer.busy(), statistics.busy);
+    let metadata_bytes = placer.metadata_bytes();
     drop(placer);
-    (tree, statistics)
+    (tree, statistics, metadata_bytes)
 }
 
 #[test]
@@ -55,21 +68,13 @@ fn without_migration_nothing_moves() {
 
 #[test]
 fn metadata_are_histograms_and_what_was_queued() {
-    let (_, still) = outcome(without(|mechanisms| mechanisms.migrates = false));
-    let (_, moving) = outcome(PlacementOptions::default());
+    let standing = without(|mechanisms| mechanisms.migrates = false);
+    let (_, _, still) = outcome_with_metadata(standing);
+    let (_, _, moving) = outcome_with_metadata(PlacementOptions::default());
     // Leaves and ways, on two tiers each.
     let histograms_bytes = 4 * size_of::<Histogram>() as u64;
-    assert!(
-        still.metadata_bytes > histograms_bytes,
-        "{}",
-        still.metadata_bytes
-    );
-    assert!(
-        moving.metadata_bytes > still.metadata_bytes,
-        "{} {}",
-        moving.metadata_bytes,
-        still.metadata_bytes
-    );
+    assert!(still > histograms_bytes, "{still}");
+    assert!(moving > still, "{moving} {still}");
 }
 
 #[test]

@@ -256,10 +256,8 @@ impl MovedNodes {
         let Some(placer) = self.placer.get() else {
             return (0, 0);
         };
-        let statistics = with_placer!(placer, placer => placer.statistics());
-        let tiers = statistics.tiers.iter();
-        tiers.fold((0, 0), |(promoted, demoted), tier| {
-            let moves = &tier.moves;
+        let moves = with_placer!(placer, placer => placer.moves());
+        moves.iter().fold((0, 0), |(promoted, demoted), moves| {
             (
                 promoted + moves.promoted_nodes,
                 demoted + moves.demoted_nodes,
