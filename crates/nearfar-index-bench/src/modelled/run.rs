@@ -243,7 +243,7 @@ impl<S: KeySpace, O> Run<'_, S, O> {
         ] {
             *interval = self.scale.interval(*interval);
         }
-        let step = framework.intervals.maintainer;
+        let step = self.loading_step();
         let placer = Placer::new(Arc::clone(map.tree()), framework)?;
         if self.sampling.is_some() {
             return self.prepare_followed(map, placer, step).map_err(failed);
@@ -265,6 +265,13 @@ impl<S: KeySpace, O> Run<'_, S, O> {
             return Ok((Migrator::Nobody, now));
         }
         Ok((Migrator::framework(placer), now))
+    }
+
+    /// Time between two looks of placement at the clock while trees are loaded and settle: the maintainer's interval as
+    /// the policy has it, whatever is chosen for the run.
+    fn loading_step(&self) -> Duration {
+        let framework = self.options.policy.framework().unwrap_or_default();
+        self.scale.interval(framework.intervals.maintainer)
     }
 
     /// As [`Self::prepare`], where placement is followed: its work takes time while the tree is loaded, too.
@@ -326,5 +333,78 @@ impl<S: KeySpace, O> Run<'_, S, O> {
         let share = f64::from(self.options.near_percent) / 100.0;
         let look_every = self.scale.interval(Migrator::<M::Tree>::PAGE_LOOK);
         migrator.with_pages::<S, M>((rule, shift), heaps, (map, self.keys), (share, look_every))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::map::{Contestant, WORD_BYTES};
+    use crate::placed::Tuning;
+    use crate::workload::{Integers, Workload};
+
+    /// Loads a tree, and gives how long placement has been at it.
+    struct Prepared<'r>(Run<'r, Integers, ()>);
+
+    impl PlacedVisitor<u64> for Prepared<'_> {
+        type Output = Result<Duration, PlacedError>;
+
+        fn visit<M: PlacedMap<u64>>(mut self, map: M) -> Self::Output {
+            Ok(self.0.prepare(&map)?.1)
+        }
+    }
+
+    #[test]
+    fn trees_load_and_settle_as_long_whatever_the_maintainers_interval_is() {
+        let keys = Rc::new(Integers::new(2_000));
+        let machine = nearfar_topology::Profile::builtin("cxl-card").unwrap();
+        let machine = Machine::new(&machine).unwrap();
+        let sampling = Sampling::default();
+        let placed_for = |maintainer, sampling| {
+            let options = PlacedOptions {
+                contestant: Contestant::Art,
+                policy: Policy::Sidle,
+                workload: Workload::named("ycsb-c").unwrap(),
+                near_percent: 20,
+                threads: 1,
+                batch: 1,
+                warm_up: Duration::ZERO,
+                measured: Duration::from_secs(1),
+                slice: Duration::from_secs(1),
+                shift: None,
+                value_bytes: WORD_BYTES,
+                tuning: Tuning {
+                    maintainer,
+                    ..Tuning::default()
+                },
+                seed: 1,
+            };
+            let run = Run {
+                options: &options,
+                machine: &machine,
+                sampling,
+                scale: Scale { factor: 10.0 },
+                keys: &keys,
+                tree_bytes: 1 << 20,
+                near_bytes: 1 << 19,
+                observe: (),
+            };
+            let (system, far) = stand_in_system().unwrap();
+            let memory = PolicyMemory {
+                near_bytes: Some(run.near_bytes),
+                ..PolicyMemory::new((&system, far), Policy::Sidle, 20)
+            };
+            let memory = memory.with_room_for(1 << 20);
+            let opened = u64::open_placed(Contestant::Art, WORD_BYTES, &memory, Prepared(run));
+            opened.unwrap().unwrap()
+        };
+        for sampling in [None, Some(&sampling)] {
+            let usual = placed_for(None, sampling);
+            assert!(usual > Duration::ZERO);
+            for ms in [1, 60_000] {
+                let chosen = placed_for(Some(Duration::from_millis(ms)), sampling);
+                assert_eq!(chosen, usual, "{ms} ms");
+            }
+        }
     }
 }

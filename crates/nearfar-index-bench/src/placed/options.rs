@@ -74,10 +74,15 @@ impl PlacedOptions {
         }
     }
 
-    /// What the framework is to do, if it takes part.
+    /// What the framework is to do, if it takes part. Watermarks are not those of policies that have none.
     pub(crate) fn framework(&self) -> Option<PlacementOptions> {
         let framework = self.policy.framework()?;
-        Some(self.tuning.apply(framework))
+        let watermarks = self.tuning.watermarks;
+        let tuning = Tuning {
+            watermarks: watermarks.filter(|_| self.policy.has_watermarks()),
+            ..self.tuning
+        };
+        Some(tuning.apply(framework))
     }
 
     /// Bytes that may be near, of a tree that has so many.
@@ -90,5 +95,50 @@ impl PlacedOptions {
         let threads = (thread as u64, self.threads as u64);
         let counts = (keys.count(), keys.count());
         Requests::new(&self.workload, counts, threads, self.seed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::map::WORD_BYTES;
+    use crate::placed::watermarks;
+
+    #[test]
+    fn watermarks_are_chosen_for_policies_only_that_have_some() {
+        let of = |policy, tuning| PlacedOptions {
+            contestant: Contestant::Art,
+            policy,
+            workload: Workload::named("ycsb-c").unwrap(),
+            near_percent: 20,
+            threads: 1,
+            batch: 1,
+            warm_up: Duration::ZERO,
+            measured: Duration::from_secs(1),
+            slice: Duration::from_secs(1),
+            shift: None,
+            value_bytes: WORD_BYTES,
+            tuning,
+            seed: 1,
+        };
+        let tuning = Tuning {
+            watermarks: watermarks("50:60").ok(),
+            ..Tuning::default()
+        };
+        let changes = |policy: Policy| {
+            of(policy, tuning).framework() != of(policy, Tuning::default()).framework()
+        };
+        for policy in [Policy::Sidle, Policy::Fitted, Policy::Random] {
+            assert!(changes(policy), "{policy}");
+        }
+        for policy in [Policy::Migrating, Policy::Histogram, Policy::Oracle] {
+            assert!(!changes(policy), "{policy}");
+        }
+        let triggered = Tuning {
+            trigger: Some(Duration::from_millis(7)),
+            ..tuning
+        };
+        let framework = of(Policy::Histogram, triggered).framework().unwrap();
+        assert_eq!(framework.intervals.trigger, Duration::from_millis(7));
     }
 }
