@@ -342,6 +342,7 @@ fn of_index_bench(error: &IndexBenchError) -> Option<Exit> {
     let of_open = |error: &OpenError| match error {
         OpenError::NotBuilt { .. }
         | OpenError::KeysNotTaken { .. }
+        | OpenError::KeysTooLong { .. }
         | OpenError::ValuesNotTaken { .. }
         | OpenError::NotOurs { .. } => Exit::Usage,
         _ => Exit::Memory,

@@ -102,7 +102,7 @@ impl IndexBenchOutcome {
         let compared = compared.flat_map(|one| self.native_metrics(one));
         let left_out = self.left_out.iter().map(|(contestant, reason)| {
             let name = "throughput_mops";
-            let metric = Metric::unavailable(name, reason, "Mop/s", Kind::Measured);
+            let metric = Metric::unavailable(name, reason, "Mop/s", self.kind());
             metric.with("tree", contestant.name())
         });
         let placed = self.placed.iter();

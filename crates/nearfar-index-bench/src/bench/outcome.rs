@@ -26,7 +26,7 @@ pub struct IndexBenchOutcome {
     pub options: BenchOptions,
     /// Loaded keys.
     pub keys: u64,
-    /// Maps that could not take part natively, and why.
+    /// Maps that could not take part, and why.
     pub left_out: Vec<(Contestant, String)>,
     /// Native runs, contestant by contestant.
     pub compared: Vec<Compared>,

@@ -21,9 +21,7 @@ impl IndexBenchOutcome {
 
     fn native_page(&self, report: &mut Report) {
         report.legend([Kind::Measured]);
-        for (_, reason) in &self.left_out {
-            report.note(Note::Remark, reason);
-        }
+        self.who_is_left_out(report);
         let mut series: Vec<(&str, usize)> = Vec::new();
         for one in &self.compared {
             let this = (one.workload.name, one.threads);
@@ -67,6 +65,12 @@ impl IndexBenchOutcome {
         report.table(table);
     }
 
+    fn who_is_left_out(&self, report: &mut Report) {
+        for (_, reason) in &self.left_out {
+            report.note(Note::Remark, reason);
+        }
+    }
+
     fn placed_page(&self, report: &mut Report) {
         report.legend([self.kind()]);
         let remark = match self.options.mode {
@@ -88,6 +92,7 @@ impl IndexBenchOutcome {
             }
         };
         report.note(Note::Remark, remark);
+        self.who_is_left_out(report);
         self.hot_sets(report);
         self.unsure_runs(report);
         report.table(self.runs_table());

@@ -2,8 +2,6 @@
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
-use std::fs::File;
-use std::io::BufReader;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -14,14 +12,14 @@ use nearfar_model::{EmulationParameters, ParameterError};
 
 use super::options::{BenchOptions, KeyForm, Mode, OptionError};
 use super::outcome::{IndexBenchOutcome, PlacedRun};
-use crate::map::{Contestant, MemorySource, NearMemory, PlatformMemory};
+use crate::map::{Contestant, EntryBytes, MemorySource, NearMemory, PlatformMemory, TestKey};
 use crate::modelled::{self, ModelledMachine};
 use crate::native::{self, Event, NativeError, NativeOptions};
 use crate::placed::{PlacedError, PlacedOptions, PlacedOutcome, Policy};
 use crate::real_time::{self, NoFarMemory, OwnTiers};
 use crate::workload::{
     BlockTrace, Bytes, FileKeys, HotRegion, Integers, KeyFileError, KeySpace, TraceError,
-    TraceKeys, Urls, Workload,
+    TraceKeys, Urls, Workload, open_lines,
 };
 
 /// Why a comparison ended early.
@@ -109,21 +107,13 @@ pub struct Progress {
 pub fn plan(options: BenchOptions) -> Result<Plan, IndexBenchError> {
     options.check()?;
     let trace = options.trace.as_ref().map(|path| {
-        let file = path.display().to_string();
-        let source = File::open(path).map_err(|source| TraceError::Read {
-            file: file.clone(),
-            source,
-        })?;
-        Ok::<_, TraceError>(Arc::new(BlockTrace::read(&file, BufReader::new(source))?))
+        let (file, source) = open_lines(path)?;
+        Ok::<_, TraceError>(Arc::new(BlockTrace::read(&file, source)?))
     });
     let trace = trace.transpose()?;
     let keys = options.key_file.as_ref().map(|path| {
-        let file = path.display().to_string();
-        let source = File::open(path).map_err(|source| KeyFileError::Read {
-            file: file.clone(),
-            source,
-        })?;
-        FileKeys::read(&file, BufReader::new(source))
+        let (file, source) = open_lines(path)?;
+        FileKeys::read(&file, source)
     });
     let keys = keys.transpose()?;
     let machine = match (options.mode, &options.profile) {
@@ -235,9 +225,9 @@ fn execute_on<S: KeySpace>(
         compared: Vec::new(),
         placed: Vec::new(),
     };
+    let (contestants, left_out) = taking_part(&plan.options, &keys)?;
+    outcome.left_out = left_out;
     if !plan.options.is_placed() {
-        let (contestants, left_out) = taking_part(&plan.options)?;
-        outcome.left_out = left_out;
         outcome.compared = run_native(plan, contestants, (&keys, system), observe)?;
     } else if let Some(machine) = &plan.machine {
         let keys = Rc::new(keys);
@@ -246,12 +236,12 @@ fn execute_on<S: KeySpace>(
             scale: plan.options.scale,
             sampling: plan.options.sampled(),
         };
-        outcome.placed = run_placed(plan, observe, |planned, policy, observe| {
+        outcome.placed = run_placed(plan, &contestants, observe, |planned, policy, observe| {
             let options = placed_options(&plan.options, planned, policy);
             modelled::run(&options, &modelled, &keys, observe)
         })?;
     } else {
-        outcome.placed = run_in_real_time(plan, (&keys, system), observe)?;
+        outcome.placed = run_in_real_time(plan, &contestants, (&keys, system), observe)?;
     }
     Ok(outcome)
 }
@@ -265,6 +255,7 @@ enum FarMemory<'p> {
 /// Runs all of a plan under its policies on this machine: with emulated far memory, or with its own.
 fn run_in_real_time<S: KeySpace>(
     plan: &Plan,
+    contestants: &[Contestant],
     (keys, system): (&S, Option<&Arc<MemorySystem>>),
     observe: &mut dyn FnMut(Progress),
 ) -> Result<Vec<PlacedRun>, IndexBenchError> {
@@ -277,7 +268,7 @@ fn run_in_real_time<S: KeySpace>(
         }
     };
     let (mut bytes, value_bytes) = (HashMap::new(), plan.options.value_bytes);
-    run_placed(plan, observe, |planned, policy, observe| {
+    run_placed(plan, contestants, observe, |planned, policy, observe| {
         let contestant = planned.contestant;
         let tree_bytes = match bytes.entry(contestant) {
             Entry::Occupied(known) => *known.get(),
@@ -294,12 +285,18 @@ fn run_in_real_time<S: KeySpace>(
     })
 }
 
-/// Those who can take part, and those who cannot with the reason.
-fn taking_part(options: &BenchOptions) -> Result<TakingPart, IndexBenchError> {
+/// Those who can take part with these keys, and those who cannot with the reason.
+fn taking_part<S: KeySpace>(
+    options: &BenchOptions,
+    keys: &S,
+) -> Result<TakingPart, IndexBenchError> {
     let (mut contestants, mut left_out, mut last) = (Vec::new(), Vec::new(), None);
-    let has_integer_keys = options.form == KeyForm::Integers && options.key_file.is_none();
+    let bytes = EntryBytes {
+        key_max: keys.key_bytes_max(),
+        value: options.value_bytes,
+    };
     for contestant in options.contestants.iter().copied() {
-        match contestant.refusal(has_integer_keys, options.value_bytes) {
+        match contestant.refusal(S::Key::IS_INTEGER, bytes) {
             None => contestants.push(contestant),
             Some(error) => {
                 left_out.push((contestant, error.to_string()));
@@ -404,18 +401,23 @@ fn placed_options(options: &BenchOptions, planned: &PlannedRun, policy: Policy) 
     }
 }
 
-/// Runs all of a plan under its policies, each run by `run`, which tells the share of it that is done.
+/// Runs all of a plan that these contestants have under its policies, each run by `run`, which tells the share of it
+/// that is done.
 fn run_placed(
     plan: &Plan,
+    contestants: &[Contestant],
     observe: &mut dyn FnMut(Progress),
     mut run: impl FnMut(&PlannedRun, Policy, &mut dyn FnMut(f64)) -> Result<PlacedOutcome, PlacedError>,
 ) -> Result<Vec<PlacedRun>, IndexBenchError> {
     let (began, mut all) = (Instant::now(), Vec::new());
-    for (index, planned) in plan.runs.iter().enumerate() {
+    let runs = plan.runs.iter();
+    let runs = runs.filter(|planned| contestants.contains(&planned.contestant));
+    let runs: Vec<&PlannedRun> = runs.collect();
+    for (index, planned) in runs.iter().copied().enumerate() {
         let policy = planned.policy.unwrap_or(Policy::AllNear);
         let contestant = planned.contestant;
         let mut watch = |share: f64| {
-            let share = (index as f64 + share) / plan.runs.len() as f64;
+            let share = (index as f64 + share) / runs.len() as f64;
             observe(Progress {
                 what: format!("{}: {contestant} under {policy}", planned.workload.name),
                 share,

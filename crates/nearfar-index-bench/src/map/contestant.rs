@@ -68,6 +68,26 @@ impl Rival {
     }
 }
 
+/// Bytes of what a map is to hold.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct EntryBytes {
+    /// Of the longest key.
+    pub key_max: usize,
+    /// Of each value.
+    pub value: usize,
+}
+
+impl EntryBytes {
+    /// An integer and a word.
+    pub const WORDS: Self = Self {
+        key_max: size_of::<u64>(),
+        value: WORD_BYTES,
+    };
+}
+
+/// The longest key of the crate `masstree` (0.9.5), which panics with longer ones.
+const MASSTREE_CRATE_KEY_BYTES_MAX: usize = 256;
+
 /// Node sizes of our B+tree, with their names.
 const NODE_SIZES: [(usize, &str); 5] = [
     (256, "btree-256"),
@@ -136,7 +156,7 @@ impl Contestant {
 
     /// Why it has no map of such keys and values, if it has none.
     #[must_use]
-    pub fn refusal(self, has_integer_keys: bool, value_bytes: usize) -> Option<OpenError> {
+    pub fn refusal(self, has_integer_keys: bool, bytes: EntryBytes) -> Option<OpenError> {
         let contestant = self;
         if !self.is_built() {
             return Some(OpenError::NotBuilt { contestant });
@@ -146,7 +166,18 @@ impl Contestant {
         if takes_integers_only && !has_integer_keys {
             return Some(OpenError::KeysNotTaken { contestant });
         }
-        let is_taken = !takes_words_only || value_bytes == WORD_BYTES;
+        let bytes_max = match self {
+            Self::Rival(Rival::Masstree) => MASSTREE_CRATE_KEY_BYTES_MAX,
+            _ => usize::MAX,
+        };
+        if bytes.key_max > bytes_max {
+            return Some(OpenError::KeysTooLong {
+                contestant,
+                bytes: bytes.key_max,
+                bytes_max,
+            });
+        }
+        let is_taken = !takes_words_only || bytes.value == WORD_BYTES;
         (!is_taken).then_some(OpenError::ValuesNotTaken { contestant })
     }
 
@@ -200,12 +231,31 @@ mod tests {
     }
 
     #[test]
+    fn keys_that_are_too_long_are_refused_with_both_lengths() {
+        let of = |key_max| EntryBytes {
+            key_max,
+            ..EntryBytes::WORDS
+        };
+        for contestant in Contestant::built() {
+            let takes_strings = contestant.refusal(false, of(8)).is_none();
+            let refusal = contestant.refusal(false, of(257));
+            if contestant == Contestant::Rival(Rival::Masstree) {
+                assert!(contestant.refusal(false, of(256)).is_none());
+                let error = refusal.expect("longer than it takes").to_string();
+                assert!(error.contains("256") && error.contains("257"), "{error}");
+            } else {
+                assert_eq!(refusal.is_none(), takes_strings, "{contestant}");
+            }
+        }
+    }
+
+    #[test]
     fn a_rival_that_is_not_built_names_the_feature() {
         for rival in Rival::ALL {
             let contestant = Contestant::Rival(rival);
             let has_feature = cfg!(feature = "rivals");
             assert_eq!(contestant.is_built(), has_feature);
-            let refusal = contestant.refusal(true, WORD_BYTES);
+            let refusal = contestant.refusal(true, EntryBytes::WORDS);
             assert_eq!(refusal.is_none(), has_feature);
             assert_eq!(
                 OpenError::NotBuilt { contestant }.to_string(),

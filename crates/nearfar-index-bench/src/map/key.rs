@@ -4,7 +4,7 @@ use std::borrow::Borrow;
 
 use nearfar_index::Key;
 
-use super::contestant::{Contestant, Rival};
+use super::contestant::{Contestant, EntryBytes, Rival};
 use super::memory::MemorySource;
 use super::open::{self, OpenError, Opened, PlacedVisitor, Visitor};
 use super::rivals;
@@ -44,17 +44,17 @@ pub trait TestKey: Key + Ord + Send + Sync + 'static {
         visitor: V,
     ) -> Opened<V::Output>;
 
-    /// Hands an empty map of a contestant over these keys, with values of so many bytes, to the visitor.
+    /// Hands an empty map of a contestant over these keys, with keys and values of so many bytes, to the visitor.
     ///
     /// # Errors
     /// [`OpenError`]: it is not part of this build, takes no such keys or values, or gets no memory.
     fn open<V: Visitor<Self>>(
         contestant: Contestant,
-        value_bytes: usize,
+        bytes: EntryBytes,
         source: &dyn MemorySource,
         visitor: V,
     ) -> Opened<V::Output> {
-        open::any(contestant, value_bytes, source, visitor)
+        open::any(contestant, bytes, source, visitor)
     }
 
     /// As [`TestKey::open`], for contestants whose nodes can be moved.

@@ -16,7 +16,7 @@ mod std_map;
 mod value;
 
 pub(crate) use bisected::Bisected;
-pub use contestant::{Contestant, Rival, UnknownContestant};
+pub use contestant::{Contestant, EntryBytes, Rival, UnknownContestant};
 pub use error::MapError;
 pub use key::TestKey;
 pub use memory::{MemorySource, NearMemory, PlatformMemory};

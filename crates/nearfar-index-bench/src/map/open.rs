@@ -3,7 +3,7 @@
 use nearfar_index::{Art, BPlusTree, BPlusTreeError, BlockValue, Masstree};
 use nearfar_memory::HeapError;
 
-use super::contestant::Contestant;
+use super::contestant::{Contestant, EntryBytes};
 use super::key::TestKey;
 use super::memory::MemorySource;
 use super::ours::TreeMap;
@@ -45,6 +45,19 @@ pub enum OpenError {
         /// Whose.
         contestant: Contestant,
     },
+    /// A map of another crate, some of whose keys would be longer than it takes.
+    #[error(
+        "{contestant} takes keys of up to {bytes_max} bytes, and the longest may have {bytes}: leave it out, or ask for \
+         shorter keys"
+    )]
+    KeysTooLong {
+        /// Whose.
+        contestant: Contestant,
+        /// Of the longest key.
+        bytes: usize,
+        /// Of the longest key that it takes.
+        bytes_max: usize,
+    },
     /// A map whose values are words.
     #[error(
         "{contestant} takes values of 8 bytes only: leave it out, or ask for values of 8 bytes"
@@ -73,13 +86,14 @@ pub type Opened<T> = Result<T, OpenError>;
 /// Hands an empty map of a contestant to the visitor.
 pub(super) fn any<K: TestKey + ?Sized, V: Visitor<K>>(
     contestant: Contestant,
-    value_bytes: usize,
+    bytes: EntryBytes,
     source: &dyn MemorySource,
     visitor: V,
 ) -> Opened<V::Output> {
-    if let Some(error) = contestant.refusal(K::IS_INTEGER, value_bytes) {
+    if let Some(error) = contestant.refusal(K::IS_INTEGER, bytes) {
         return Err(error);
     }
+    let value_bytes = bytes.value;
     match contestant {
         Contestant::Art | Contestant::BPlusTree { .. } | Contestant::Masstree => {
             ours(contestant, value_bytes, source, Unplaced(visitor))

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use nearfar_memory::{MemorySystem, TierId};
 
 use super::subject::{Boxed, Loading, Round, Subject};
-use crate::map::{Contestant, MapError, MemorySource, OpenError, TestKey};
+use crate::map::{Contestant, EntryBytes, MapError, MemorySource, OpenError, TestKey};
 use crate::workload::{KeySpace, Requests, Trace, Workload};
 
 /// What is compared.
@@ -148,12 +148,11 @@ fn load<S: KeySpace>(
 ) -> Result<Side<S>, NativeError> {
     let live = || system.map(|system| system.usage(TierId::NEAR).heap_live_bytes);
     let before = live();
-    let subject = S::Key::open(
-        contestant,
-        options.value_bytes,
-        source,
-        Boxed::<S>::default(),
-    )?;
+    let bytes = EntryBytes {
+        key_max: keys.key_bytes_max(),
+        value: options.value_bytes,
+    };
+    let subject = S::Key::open(contestant, bytes, source, Boxed::<S>::default())?;
     let threads = options.threads.iter().map(|threads| threads.get()).max();
     let keys_per_s = subject
         .load(keys, threads.unwrap_or(1))

@@ -16,6 +16,7 @@ use std::io::{BufRead, Write};
 use std::sync::Arc;
 
 use super::keys::{KeySpace, Pick};
+use super::lines::{LinesError, read_lines};
 use super::zipf::Zipf;
 use crate::random::Random;
 
@@ -28,30 +29,14 @@ const BLOCK_BITS: u32 = 44;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TraceError {
-    /// A line is not what the format says.
-    #[error("{file}, line {line}: {reason}")]
-    Line {
-        /// The file.
-        file: String,
-        /// The line, from 1.
-        line: usize,
-        /// What is wrong with it.
-        reason: String,
-    },
+    /// A line is not what the format says, or the file cannot be read.
+    #[error(transparent)]
+    Lines(#[from] LinesError),
     /// There is no request in it.
     #[error("{file}: no request in it")]
     Empty {
         /// The file.
         file: String,
-    },
-    /// It cannot be read.
-    #[error("{file} cannot be read")]
-    Read {
-        /// The file.
-        file: String,
-        /// Why.
-        #[source]
-        source: std::io::Error,
     },
 }
 
@@ -84,17 +69,8 @@ impl BlockTrace {
     /// [`TraceError`], for the first line that is wrong.
     pub fn read(file: &str, input: impl BufRead) -> Result<Self, TraceError> {
         let mut reader = Reader::default();
-        for (index, line) in input.split(b'\n').enumerate() {
-            let line = line.map_err(|source| TraceError::Read {
-                file: file.to_owned(),
-                source,
-            })?;
-            reader.line(&line).map_err(|reason| TraceError::Line {
-                file: file.to_owned(),
-                line: index + 1,
-                reason,
-            })?;
-        }
+        let a_line = ("a line", LINE_BYTES_MAX);
+        read_lines(file, input, a_line, |line| reader.line(line))?;
         if reader.trace.requests.is_empty() {
             return Err(TraceError::Empty {
                 file: file.to_owned(),
@@ -119,9 +95,6 @@ struct Reader {
 
 impl Reader {
     fn line(&mut self, line: &[u8]) -> Result<(), String> {
-        if line.len() > LINE_BYTES_MAX {
-            return Err(format!("{} bytes, at most {LINE_BYTES_MAX}", line.len()));
-        }
         let line = std::str::from_utf8(line).map_err(|_| "not UTF-8".to_owned())?;
         let line = line.trim();
         if line.is_empty() {
@@ -190,6 +163,10 @@ impl KeySpace for TraceKeys {
         self.0.keys.len() as u64
     }
 
+    fn key_bytes_max(&self) -> usize {
+        size_of::<u64>()
+    }
+
     fn token(&self, pick: Pick, _arena: &mut Vec<u8>) -> u64 {
         let (Pick::Id(id) | Pick::Position(id)) = pick;
         let known = self.0.keys.get(id as usize).copied();
@@ -254,6 +231,15 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::workload::lines::tests::OneLine;
+
+    #[test]
+    fn a_file_without_line_feeds_is_refused_before_it_is_read() {
+        let (input, read) = OneLine::new(1 << 26);
+        let error = BlockTrace::read("t", input).unwrap_err().to_string();
+        assert_eq!(error, "t, line 1: a line of more than 4096 bytes");
+        assert!(read.get() <= 1 << 16, "{} bytes were read", read.get());
+    }
 
     #[test]
     fn a_generated_trace_is_read_back() {

@@ -3,23 +3,17 @@
 use std::io::BufRead;
 use std::sync::Arc;
 
-use super::keys::{Bytes, KeySpace, Pick, put, resolve_bytes, write_number};
+use super::keys::{Bytes, KeySpace, NUMBER_BYTES_MAX, Pick, put, resolve_bytes, write_number};
+use super::lines::{LinesError, read_lines};
 use crate::random::Random;
 
 /// Why there are no keys of a file.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum KeyFileError {
-    /// A line is no key.
-    #[error("{file}, line {line}: {reason}")]
-    Line {
-        /// The file.
-        file: String,
-        /// The line, from 1.
-        line: usize,
-        /// What is wrong with it.
-        reason: String,
-    },
+    /// A line is no key, or the file cannot be read.
+    #[error(transparent)]
+    Lines(#[from] LinesError),
     /// There are too few or too many keys.
     #[error("{file}: {keys} distinct keys: give {} to {}", KEYS_MIN, KEYS_MAX)]
     Count {
@@ -28,21 +22,14 @@ pub enum KeyFileError {
         /// Distinct keys.
         keys: usize,
     },
-    /// It cannot be read.
-    #[error("{file} cannot be read")]
-    Read {
-        /// The file.
-        file: String,
-        /// Why.
-        #[source]
-        source: std::io::Error,
-    },
 }
 
 /// As few keys as other spaces have.
 const KEYS_MIN: usize = 100;
 /// Keys have numbers of 32 bits.
 const KEYS_MAX: usize = u32::MAX as usize;
+/// Lines that are read before any that are there twice are given up.
+const LINES_KEPT_MIN: usize = 1 << 20;
 /// Begins the random order in which keys are loaded.
 const ORDER_SEED: u64 = 0x4B45_5953;
 
@@ -56,13 +43,15 @@ struct Lines {
     bytes: Vec<u8>,
     /// Where each key ends, in their order.
     ends: Vec<usize>,
+    /// Bytes of the longest one.
+    longest: usize,
     /// Positions of the keys in the order in which they are loaded.
     order: Vec<u32>,
 }
 
 impl FileKeys {
     /// The longest key: a number that is put behind it leaves it short enough for all trees.
-    pub const LENGTH_MAX: usize = Bytes::LENGTH_MAX - NUMBER_BYTES_MAX;
+    pub const LENGTH_MAX: usize = Bytes::LENGTH_MAX - SUFFIX_BYTES_MAX;
 
     /// Reads keys, one a line, whose line feeds are no part of them; `file` is its name in errors. Lines that are
     /// there twice are one key.
@@ -81,21 +70,10 @@ impl FileKeys {
     /// # Errors
     /// [`KeyFileError`].
     pub fn read(file: &str, input: impl BufRead) -> Result<Self, KeyFileError> {
-        let mut lines = Vec::new();
-        for (index, line) in input.split(b'\n').enumerate() {
-            let line = line.map_err(|source| KeyFileError::Read {
-                file: file.to_owned(),
-                source,
-            })?;
-            check(&line).map_err(|reason| KeyFileError::Line {
-                file: file.to_owned(),
-                line: index + 1,
-                reason,
-            })?;
-            lines.push(line);
-        }
-        lines.sort_unstable();
-        lines.dedup();
+        let mut distinct = Distinct::new(KEYS_MAX, LINES_KEPT_MIN);
+        let a_key = ("a key", Self::LENGTH_MAX);
+        read_lines(file, input, a_key, |line| distinct.add(line))?;
+        let lines = distinct.sorted();
         if !(KEYS_MIN..=KEYS_MAX).contains(&lines.len()) {
             let (file, keys) = (file.to_owned(), lines.len());
             return Err(KeyFileError::Count { file, keys });
@@ -108,23 +86,60 @@ impl FileKeys {
         let ends = ends.collect();
         Ok(Self(Arc::new(Lines {
             ends,
+            longest: lines.iter().map(|line| line.len()).max().unwrap_or(0),
             order: random_order(lines.len() as u32),
             bytes: lines.concat(),
         })))
     }
 }
 
-/// A line feed and a number in base 36.
-const NUMBER_BYTES_MAX: usize = 1 + 13;
+/// A line feed and a number.
+const SUFFIX_BYTES_MAX: usize = 1 + NUMBER_BYTES_MAX;
 
-fn check(line: &[u8]) -> Result<(), String> {
-    match line.len() {
-        0 => Err("an empty key: remove the line".to_owned()),
-        length if length > FileKeys::LENGTH_MAX => {
-            let max = FileKeys::LENGTH_MAX;
-            Err(format!("a key of {length} bytes: {max} are the most"))
+/// Lines that are read. No more are kept than twice those that differ, and some.
+struct Distinct {
+    lines: Vec<Box<[u8]>>,
+    count_max: usize,
+    kept_min: usize,
+    /// So many are kept before those that are there twice are given up.
+    kept_max: usize,
+}
+
+impl Distinct {
+    /// None yet, of which at most so many may differ, and so many are kept in any case.
+    fn new(count_max: usize, kept_min: usize) -> Self {
+        Self {
+            lines: Vec::new(),
+            count_max,
+            kept_min,
+            kept_max: kept_min,
         }
-        _ => Ok(()),
+    }
+
+    fn add(&mut self, line: &[u8]) -> Result<(), String> {
+        if line.is_empty() {
+            return Err("an empty key: remove the line".to_owned());
+        }
+        if self.lines.len() == self.kept_max {
+            self.settle();
+            if self.lines.len() > self.count_max {
+                return Err(format!("more than {} distinct keys", self.count_max));
+            }
+            self.kept_max = self.kept_min.max(2 * self.lines.len());
+        }
+        self.lines.push(line.into());
+        Ok(())
+    }
+
+    fn settle(&mut self) {
+        self.lines.sort_unstable();
+        self.lines.dedup();
+    }
+
+    /// Those that differ, in their order.
+    fn sorted(mut self) -> Vec<Box<[u8]>> {
+        self.settle();
+        self.lines
     }
 }
 
@@ -152,6 +167,10 @@ impl KeySpace for FileKeys {
 
     fn count(&self) -> u64 {
         self.0.ends.len() as u64
+    }
+
+    fn key_bytes_max(&self) -> usize {
+        self.0.longest + SUFFIX_BYTES_MAX
     }
 
     fn token(&self, pick: Pick, arena: &mut Vec<u8>) -> u64 {
@@ -182,6 +201,7 @@ impl KeySpace for FileKeys {
 mod tests {
     use super::*;
     use crate::workload::keys::tests::check_keys;
+    use crate::workload::lines::tests::OneLine;
 
     /// Keys some of which begin others.
     fn lines() -> Vec<u8> {
@@ -218,5 +238,30 @@ mod tests {
         assert!(error(b"a\n\nb\n").starts_with("k.txt, line 2: an empty key"));
         let long = vec![b'x'; FileKeys::LENGTH_MAX + 1];
         assert!(error(&long).starts_with("k.txt, line 1: a key of "));
+    }
+
+    #[test]
+    fn a_file_without_line_feeds_is_refused_before_it_is_read() {
+        let (input, read) = OneLine::new(1 << 26);
+        let error = FileKeys::read("k.txt", input).unwrap_err().to_string();
+        assert_eq!(error, "k.txt, line 1: a key of more than 4082 bytes");
+        assert!(read.get() <= 1 << 16, "{} bytes were read", read.get());
+    }
+
+    #[test]
+    fn lines_that_are_there_often_are_not_kept_and_too_many_are_refused() {
+        let mut distinct = Distinct::new(10, 4);
+        for number in 0..=255 {
+            distinct.add(&[b'a' + number % 3]).unwrap();
+            assert!(
+                distinct.lines.len() <= 6,
+                "{} are kept",
+                distinct.lines.len()
+            );
+        }
+        assert_eq!(distinct.sorted(), [&b"a"[..], b"b", b"c"].map(Box::from));
+        let mut distinct = Distinct::new(10, 4);
+        let refused = (0..50).find_map(|number| distinct.add(&[number + 1]).err());
+        assert_eq!(refused.as_deref(), Some("more than 10 distinct keys"));
     }
 }

@@ -25,6 +25,9 @@ pub trait KeySpace: Send + Sync + 'static {
     /// Loaded keys, at least one.
     fn count(&self) -> u64;
 
+    /// No key has more bytes, loaded or inserted.
+    fn key_bytes_max(&self) -> usize;
+
     /// A word from which [`KeySpace::resolve`] finds the key, whose bytes may be put into `arena`.
     fn token(&self, pick: Pick, arena: &mut Vec<u8>) -> u64;
 
@@ -63,6 +66,10 @@ impl KeySpace for Integers {
 
     fn count(&self) -> u64 {
         self.count
+    }
+
+    fn key_bytes_max(&self) -> usize {
+        size_of::<u64>()
     }
 
     fn token(&self, pick: Pick, _arena: &mut Vec<u8>) -> u64 {
@@ -165,6 +172,10 @@ impl KeySpace for Bytes {
         self.count
     }
 
+    fn key_bytes_max(&self) -> usize {
+        self.length
+    }
+
     fn token(&self, pick: Pick, arena: &mut Vec<u8>) -> u64 {
         let write = |id, arena: &mut Vec<u8>| self.write(id, arena);
         let id = id_of(pick, self.count, &self.order, write);
@@ -195,6 +206,8 @@ const WORDS: [&str; 32] = [
     "travel", "world",
 ];
 const ENDS: [&str; 6] = ["com", "com", "org", "net", "de", "co.uk"];
+/// `https://www.` and `.co.uk`, a host of two words and a number, four words behind slashes, `?id=` and two numbers.
+const URL_BYTES_MAX: usize = 12 + 6 + 2 * 7 + 4 * 8 + 4 + 3 * NUMBER_BYTES_MAX;
 
 impl Urls {
     /// So many keys, at least one.
@@ -229,6 +242,9 @@ impl Urls {
     }
 }
 
+/// The longest number in base 36.
+pub(super) const NUMBER_BYTES_MAX: usize = 13;
+
 /// Writes a number in base 36.
 pub(super) fn write_number(mut number: u64, arena: &mut Vec<u8>) {
     loop {
@@ -247,6 +263,10 @@ impl KeySpace for Urls {
         self.count
     }
 
+    fn key_bytes_max(&self) -> usize {
+        URL_BYTES_MAX
+    }
+
     fn token(&self, pick: Pick, arena: &mut Vec<u8>) -> u64 {
         let write = |id, arena: &mut Vec<u8>| self.write(id, arena);
         let id = id_of(pick, self.count, &self.order, write);
@@ -261,9 +281,11 @@ impl KeySpace for Urls {
 
 #[cfg(test)]
 pub(super) mod tests {
+    use nearfar_index::Key;
+
     use super::*;
 
-    /// Keys are distinct, and positions are the order of the loaded ones.
+    /// Keys are distinct, none is longer than is said, and positions are the order of the loaded ones.
     pub(in crate::workload) fn check_keys<S: KeySpace>(keys: &S)
     where
         S::Key: ToOwned<Owned: Ord + std::fmt::Debug>,
@@ -287,6 +309,13 @@ pub(super) mod tests {
         loaded.sort_unstable();
         loaded.dedup();
         assert_eq!(loaded.len(), with_doubles);
+        let mut arena = Vec::new();
+        for id in (0..2 * keys.count()).chain([u64::MAX]) {
+            arena.clear();
+            let token = keys.token(Pick::Id(id), &mut arena);
+            let bytes = S::resolve(&token, &arena).key_bytes().as_ref().len();
+            assert!(bytes <= keys.key_bytes_max(), "{bytes} bytes");
+        }
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::num::NonZeroUsize;
 use std::time::Duration;
 
-use nearfar_index_bench::bench::{BenchOptions, IndexBenchError, Mode, execute, plan};
+use nearfar_index_bench::bench::{BenchOptions, IndexBenchError, KeyForm, Mode, execute, plan};
 use nearfar_index_bench::map::{Contestant, Rival};
 use nearfar_index_bench::modelled::Sampling;
 use nearfar_index_bench::placed::Policy;
@@ -260,6 +260,81 @@ fn keys_of_a_file_are_loaded_and_asked_for_by_every_map_that_takes_them() {
     let error = plan(missing).unwrap_err();
     assert!(matches!(error, IndexBenchError::Keys(_)), "{error}");
     assert!(error.to_string().contains("/nowhere/keys.txt"), "{error}");
+}
+
+#[test]
+fn maps_whose_keys_are_shorter_are_left_out_and_the_others_run() {
+    let file = std::env::temp_dir().join(format!("nearfar-long-keys-{}", std::process::id()));
+    let lines: String = (0..500_u32)
+        .map(|number| format!("{number}/{}\n", "x".repeat(300)))
+        .collect();
+    std::fs::write(&file, lines).unwrap();
+    let contestants = vec![Contestant::Art, Contestant::Rival(Rival::Masstree)];
+    let of_length = BenchOptions {
+        form: KeyForm::Bytes(300),
+        contestants: contestants.clone(),
+        ..native()
+    };
+    let of_file = BenchOptions {
+        key_file: Some(file.clone()),
+        contestants,
+        ..native()
+    };
+    for options in [of_length, of_file] {
+        let outcome = execute(&plan(options).unwrap(), None, &mut |_| ()).unwrap();
+        let (left_out, reason) = &outcome.left_out[0];
+        assert_eq!(*left_out, Contestant::Rival(Rival::Masstree));
+        assert!(reason.contains("256 bytes"), "{reason}");
+        assert_eq!((outcome.left_out.len(), outcome.compared.len()), (1, 4));
+    }
+    std::fs::remove_file(&file).unwrap();
+    let longest = BenchOptions {
+        form: KeyForm::Bytes(256),
+        contestants: vec![Contestant::Rival(Rival::Masstree)],
+        workloads: vec!["ycsb-e".to_owned()],
+        ..native()
+    };
+    let outcome = execute(&plan(longest).unwrap(), None, &mut |_| ()).unwrap();
+    assert!(outcome.left_out.is_empty() && !outcome.compared.is_empty());
+}
+
+#[test]
+fn under_policies_trees_that_take_no_such_keys_are_left_out_before_any_runs() {
+    let options = BenchOptions {
+        contestants: vec![Contestant::Art, "btree".parse().unwrap()],
+        form: KeyForm::Urls,
+        keys: 2_000,
+        threads: vec![count(1)],
+        policies: vec![Policy::Interleave],
+        profile: Some(Profile::builtin("cxl-card").unwrap()),
+        warm_up: Duration::from_micros(100),
+        measured: Duration::from_micros(100),
+        ..BenchOptions::new(Mode::Virtual)
+    };
+    let outcome = execute(&plan(options.clone()).unwrap(), None, &mut |_| ()).unwrap();
+    let ran: Vec<_> = outcome
+        .placed
+        .iter()
+        .map(|run| run.planned.contestant)
+        .collect();
+    assert_eq!(ran, [Contestant::Art]);
+    let reason = &outcome.left_out[0].1;
+    assert!(reason.contains("8 bytes only"), "{reason}");
+    assert!(outcome.report().to_html().contains(reason));
+    let metrics = outcome.metrics();
+    let absent = metrics
+        .iter()
+        .find(|one| one.dimensions["tree"] == "btree")
+        .unwrap();
+    assert_eq!((absent.kind, absent.value.get()), (Kind::Modelled, None));
+    let nobody = BenchOptions {
+        contestants: vec!["btree".parse().unwrap()],
+        ..options
+    };
+    let mut told = 0;
+    let error = execute(&plan(nobody).unwrap(), None, &mut |_| told += 1).unwrap_err();
+    assert!(error.to_string().starts_with("btree takes keys"), "{error}");
+    assert_eq!(told, 0, "nothing ran");
 }
 
 #[test]

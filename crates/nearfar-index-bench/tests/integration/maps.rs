@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use nearfar_index_bench::map::{
-    Contestant, OrderedMap, PlatformMemory, Rival, Session, TestKey, Visitor, WORD_BYTES,
+    Contestant, EntryBytes, OrderedMap, PlatformMemory, Rival, Session, TestKey, Visitor,
+    WORD_BYTES,
 };
 use nearfar_model::Native;
 use proptest::prelude::*;
@@ -116,10 +117,14 @@ fn check_all(steps: &[Step]) {
     for who in Contestant::ALL {
         for value_bytes in [WORD_BYTES, 100] {
             let check = || Check { who, steps };
-            let opened = u64::open(who, value_bytes, &PlatformMemory, check());
-            assert_eq!(opened.is_err(), who.refusal(true, value_bytes).is_some());
-            let opened = <[u8]>::open(who, value_bytes, &PlatformMemory, check());
-            assert_eq!(opened.is_err(), who.refusal(false, value_bytes).is_some());
+            let bytes = EntryBytes {
+                key_max: 64,
+                value: value_bytes,
+            };
+            let opened = u64::open(who, bytes, &PlatformMemory, check());
+            assert_eq!(opened.is_err(), who.refusal(true, bytes).is_some());
+            let opened = <[u8]>::open(who, bytes, &PlatformMemory, check());
+            assert_eq!(opened.is_err(), who.refusal(false, bytes).is_some());
         }
     }
 }
