@@ -24,5 +24,5 @@ pub use outcome::{
 pub use run::{BenchEvent, BenchObserver, BenchOptions, compare};
 pub use serve::{Role, UnknownRole, serve};
 
-pub(crate) use files::write_table;
+pub(crate) use files::{read_answer, write_table};
 pub(crate) use serve::{Failure, chain, install, load_nearfar};

@@ -1,10 +1,15 @@
 //! What can go wrong with the operators benchmark.
 
 use nearfar_kernels::JoinError;
-use nearfar_measure::operators::OperatorMachineError;
-use nearfar_measure::operators::native::{Joined, ReadColumnError};
+use nearfar_measure::operators::native::{
+    Joined, OperatorTiersError, ReadColumnError, TierRunError,
+};
+use nearfar_measure::operators::{GridError, OperatorMachineError};
 use nearfar_memory::SystemError;
 use nearfar_model::simulation::MachineError;
+
+use crate::bench::BenchError;
+use crate::tpch::answer::Difference;
 
 /// Errors of the operators benchmark.
 #[derive(Debug, thiserror::Error)]
@@ -18,6 +23,15 @@ pub enum OperatorsBenchError {
         /// What is wrong with it.
         reason: String,
     },
+    /// A grid that means nothing.
+    #[error(transparent)]
+    Grid(#[from] GridError),
+    /// There are no two tiers to run on.
+    #[error(transparent)]
+    Tiers(#[from] OperatorTiersError),
+    /// Sums or joins over two tiers were not run.
+    #[error(transparent)]
+    TierRun(#[from] TierRunError),
     /// The machine gives no memory system.
     #[error(transparent)]
     System(#[from] SystemError),
@@ -33,15 +47,32 @@ pub enum OperatorsBenchError {
     /// A profile that is not known well enough for virtual time.
     #[error(transparent)]
     OperatorMachine(#[from] OperatorMachineError),
-    /// DataFusion's join failed.
-    #[error("DataFusion's join failed")]
+    /// DataFusion's join or aggregate failed.
+    #[error("DataFusion's join or aggregate failed")]
     DataFusion(#[from] datafusion::error::DataFusionError),
     /// Arrow refuses the columns.
     #[error("Arrow refuses the columns")]
     Arrow(#[from] arrow::error::ArrowError),
-    /// The runtime of DataFusion's join does not start.
-    #[error("no runtime for DataFusion's join")]
+    /// The runtime of DataFusion does not start.
+    #[error("no runtime for DataFusion")]
     Runtime(#[source] std::io::Error),
+    /// A rival finds something else.
+    #[error("the rival's {what} differs from ours on the same column")]
+    Differs {
+        /// What differs.
+        what: &'static str,
+    },
+    /// DuckDB cannot be spoken to.
+    #[error(transparent)]
+    Rival(#[from] BenchError),
+    /// DuckDB answers a query differently.
+    #[error("{metric}: DuckDB has another answer: {difference}")]
+    DuckDb {
+        /// The metric of the query.
+        metric: &'static str,
+        /// Where the answers differ.
+        difference: Box<Difference>,
+    },
     /// Both joins found other rows.
     #[error("the joins of a build side of {build_bytes} bytes disagree: {ours:?} and {theirs:?}")]
     Mismatch {

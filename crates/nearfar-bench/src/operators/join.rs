@@ -2,7 +2,6 @@
 
 use std::hint::black_box;
 use std::sync::Arc;
-use std::time::Instant;
 
 use arrow::array::{ArrayRef, AsArray, Int64Array};
 use arrow::datatypes::{DataType, Field, Int64Type, Schema, SchemaRef};
@@ -18,22 +17,16 @@ use nearfar_measure::operators::native::{JOIN_ROW_BYTES, JoinColumns, Joined, ch
 use tokio::runtime::Runtime;
 
 use super::error::OperatorsBenchError;
+use super::round::{Round, timed};
 
 /// Rows of a batch of the probe side.
-const BATCH_ROWS: usize = 8192;
+pub(super) const BATCH_ROWS: usize = 8192;
 /// Both sides of a join: columns of keys and of values.
 pub(super) struct Sides {
     build: RecordBatch,
     probed: Vec<RecordBatch>,
     build_columns: [Int64Array; 2],
     probe_columns: [Int64Array; 2],
-}
-
-/// Seconds of a round.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct JoinRound {
-    pub ours_s: f64,
-    pub theirs_s: f64,
 }
 
 impl Sides {
@@ -62,14 +55,22 @@ impl Sides {
         })
     }
 
+    /// Keys and values of the probe side.
+    pub(super) fn probed(&self) -> [&[i64]; 2] {
+        values(&self.probe_columns)
+    }
+
+    /// Both sides by name.
+    pub(super) fn tables(&self) -> [(&'static str, &[RecordBatch]); 2] {
+        let build = std::slice::from_ref(&self.build);
+        [("build", build), ("probed", &self.probed[..])]
+    }
+
     /// One join of each; both give all four columns of all rows.
-    pub(super) fn round(&self, runtime: &Runtime) -> Result<JoinRound, OperatorsBenchError> {
-        let began = Instant::now();
-        let ours = self.ours()?;
-        let ours_s = began.elapsed().as_secs_f64();
-        let began = Instant::now();
-        let theirs = runtime.block_on(self.theirs())?;
-        let theirs_s = began.elapsed().as_secs_f64();
+    pub(super) fn round(&self, runtime: &Runtime) -> Result<Round, OperatorsBenchError> {
+        let (ours, ours_s) = timed(|| self.ours());
+        let (theirs, theirs_s) = timed(|| runtime.block_on(self.theirs()));
+        let (ours, theirs) = (ours?, theirs?);
         if ours != theirs {
             return Err(OperatorsBenchError::Mismatch {
                 build_bytes: self.build.num_rows() * JOIN_ROW_BYTES,
@@ -77,10 +78,10 @@ impl Sides {
                 theirs,
             });
         }
-        Ok(JoinRound { ours_s, theirs_s })
+        Ok(Round { ours_s, theirs_s })
     }
 
-    fn ours(&self) -> Result<Joined, OperatorsBenchError> {
+    pub(super) fn ours(&self) -> Result<Joined, OperatorsBenchError> {
         Ok(join(
             values(&self.build_columns),
             values(&self.probe_columns),
@@ -122,7 +123,7 @@ fn values(columns: &[Int64Array; 2]) -> [&[i64]; 2] {
     columns.each_ref().map(|column| &column.values()[..])
 }
 
-fn schema() -> SchemaRef {
+pub(super) fn schema() -> SchemaRef {
     let field = |name| Field::new(name, DataType::Int64, false);
     Arc::new(Schema::new(vec![field("k"), field("v")]))
 }

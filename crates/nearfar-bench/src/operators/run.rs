@@ -2,36 +2,51 @@
 
 use std::num::NonZeroU32;
 
-use nearfar_measure::operators::native::{JOIN_ROW_BYTES, ReadRound};
-use nearfar_measure::operators::{
-    FarJoin, GroupedRatio, OperatorMachine, far_joins, grouped_ratios,
+use nearfar_measure::operators::native::{
+    JOIN_ROW_BYTES, OperatorTiers, OperatorTiersError, tier_joins, tier_sums,
 };
-use nearfar_model::simulation::Machine;
-use nearfar_topology::Profile;
+use nearfar_measure::operators::{FarJoin, GridOutcome, OperatorGrid, OperatorMachine, far_joins};
+use nearfar_model::simulation::{Machine, MachineError};
+use nearfar_topology::{Known, Profile, Topology};
 
+use super::aggregate::Aggregates;
+use super::duckdb::{self, DuckDbOptions, QueryRounds};
 use super::error::OperatorsBenchError;
-use super::join::{JoinRound, Sides};
-use super::reads;
+use super::join::Sides;
+use super::reads::{self, ReadsOfRound};
+use super::round::Round;
 
 /// What is run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct OperatorsBenchOptions {
-    /// Bytes of the column that is read, summed and filtered.
+    /// Bytes of the column that is read, summed and filtered, and of buffers that threads sum.
     pub column_bytes: usize,
-    /// Times that everything has its turn.
+    /// Times that everything has its turn; over two tiers a fifth of it.
     pub rounds: NonZeroU32,
     /// Bytes of the build sides of joins.
     pub build_bytes: Vec<usize>,
     /// Rows of the probe side.
     pub probe_rows: usize,
-    /// The machine whose far tier is modelled.
+    /// The machine whose far tier is modelled, or emulated where this one has none.
     pub profile: Profile,
-    /// Only what is modelled: joins over grouped copies by these numbers of joins, and the far join.
-    pub virtual_joins: Option<Vec<usize>>,
+    /// Only what is modelled: sums and joins over two tiers in virtual time, and the far join.
+    pub is_virtual: bool,
+    /// What is varied over two tiers; lists without a number are those of the machine.
+    pub grid: OperatorGrid,
+    /// Bytes of the large column of each joining thread.
+    pub large_bytes: usize,
+    /// DuckDB, for whole queries of the same columns.
+    pub duckdb: Option<DuckDbOptions>,
 }
 
+/// Groups of the aggregates beside DataFusion's: few, and more than caches hold.
+const GROUPS: [Option<usize>; 3] = [None, Some(100), Some(1 << 20)];
+
+/// Rounds over one tier for each over two.
+const ROUNDS_PER_TIER_ROUND: u32 = 5;
+
 impl OperatorsBenchOptions {
-    /// 128 MiB of column, 15 rounds, build sides of 1, 16 and 256 MiB, four million probe rows.
+    /// 128 MiB of column, 15 rounds, build sides of 1, 16 and 256 MiB, four million probe rows, large columns of 8 MiB.
     pub fn new(profile: Profile) -> Self {
         Self {
             column_bytes: 128 << 20,
@@ -39,8 +54,16 @@ impl OperatorsBenchOptions {
             build_bytes: vec![1 << 20, 16 << 20, 256 << 20],
             probe_rows: 4 << 20,
             profile,
-            virtual_joins: None,
+            is_virtual: false,
+            grid: OperatorGrid::default(),
+            large_bytes: 8 << 20,
+            duckdb: None,
         }
+    }
+
+    /// Rounds over two tiers.
+    pub fn tier_rounds(&self) -> u32 {
+        self.rounds.get().div_ceil(ROUNDS_PER_TIER_ROUND)
     }
 
     fn check(&self) -> Result<(), OperatorsBenchError> {
@@ -59,15 +82,7 @@ impl OperatorsBenchOptions {
                 format!("{bytes} bytes: a row has {JOIN_ROW_BYTES}"),
             );
         }
-        match self
-            .virtual_joins
-            .iter()
-            .flatten()
-            .find(|joins| **joins == 0)
-        {
-            Some(_) => refuse("joins", "0 joins: give 1 or more".to_owned()),
-            None => Ok(()),
-        }
+        Ok(self.grid.check()?)
     }
 }
 
@@ -76,12 +91,23 @@ impl OperatorsBenchOptions {
 pub struct OperatorsBenchOutcome {
     /// What was run.
     pub options: OperatorsBenchOptions,
-    pub(super) reads: Vec<ReadRound>,
-    pub(super) joins: Vec<(usize, Vec<JoinRound>)>,
-    /// The join's code in the simulator.
-    pub far_joins: Vec<FarJoin>,
-    /// Joins over grouped copies.
-    pub grouped: Vec<GroupedRatio>,
+    pub(super) measured: Measured,
+    /// The join's code in the simulator; unavailable where the profile says too little for it.
+    pub far_joins: Known<Vec<FarJoin>>,
+    /// Sums and joins over two tiers; unavailable where the machine has one and the profile cannot be emulated.
+    pub tiers: Known<GridOutcome>,
+}
+
+/// What was measured on one thread.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub(super) struct Measured {
+    pub reads: Vec<ReadsOfRound>,
+    /// By number of groups.
+    pub aggregates: Vec<(Option<usize>, Vec<Round>)>,
+    /// By bytes of the build side.
+    pub joins: Vec<(usize, Vec<Round>)>,
+    /// Queries beside DuckDB, where it was asked for, or why there are none.
+    pub duckdb: Option<Known<Vec<QueryRounds>>>,
 }
 
 /// Runs the benchmark. `progress` is told what is done.
@@ -93,43 +119,183 @@ pub fn bench_operators(
     mut progress: impl FnMut(String),
 ) -> Result<OperatorsBenchOutcome, OperatorsBenchError> {
     options.check()?;
-    let machine = Machine::new(&options.profile)?;
-    let mut outcome = OperatorsBenchOutcome {
-        options: options.clone(),
-        reads: Vec::new(),
-        joins: Vec::new(),
-        far_joins: Vec::new(),
-        grouped: Vec::new(),
+    let (measured, tiers) = if options.is_virtual {
+        progress("sums and joins in virtual time".to_owned());
+        (Measured::default(), Known::Value(modelled_tiers(options)?))
+    } else {
+        let measured = measure(options, &mut progress)?;
+        (measured, native_tiers(options, &mut progress)?)
     };
-    match &options.virtual_joins {
-        Some(joins) => {
-            let machine = OperatorMachine::new(&options.profile)?;
-            outcome.grouped = grouped_ratios(&machine, joins);
+    progress("the far join in the simulator".to_owned());
+    Ok(OperatorsBenchOutcome {
+        options: options.clone(),
+        measured,
+        far_joins: simulated(&options.profile)?,
+        tiers,
+    })
+}
+
+/// What runs on one thread over near memory, beside rivals.
+fn measure(
+    options: &OperatorsBenchOptions,
+    progress: &mut impl FnMut(String),
+) -> Result<Measured, OperatorsBenchError> {
+    let rounds = options.rounds.get();
+    let mut say = |what: &str, round: u32| {
+        progress(format!("{what}, round {} of {rounds}", round + 1));
+    };
+    let runtime = tokio::runtime::Builder::new_current_thread().build();
+    let runtime = runtime.map_err(OperatorsBenchError::Runtime)?;
+    let mut measured = Measured {
+        reads: reads::rounds(options.column_bytes, rounds, |round| say("column", round))?,
+        ..Measured::default()
+    };
+    for groups in GROUPS {
+        let aggregates = Aggregates::new(options.probe_rows, groups)?;
+        // The first of each warms up.
+        aggregates.round(&runtime)?;
+        let mut taken = Vec::new();
+        for round in 0..rounds {
+            say("aggregate", round);
+            taken.push(aggregates.round(&runtime)?);
         }
-        None => {
-            let rounds = options.rounds.get();
-            outcome.reads = reads::rounds(options.column_bytes, rounds, |round| {
-                progress(format!("round {} of {rounds}", round + 1));
-            })?;
-            let runtime = tokio::runtime::Builder::new_current_thread().build();
-            let runtime = runtime.map_err(OperatorsBenchError::Runtime)?;
-            for &build_bytes in &options.build_bytes {
-                let sides = Sides::new(build_bytes, options.probe_rows)?;
-                // The first of each warms up.
-                sides.round(&runtime)?;
-                let mut taken = Vec::new();
-                for round in 0..rounds {
-                    progress(format!(
-                        "build side of {build_bytes} B, round {} of {rounds}",
-                        round + 1
-                    ));
-                    taken.push(sides.round(&runtime)?);
-                }
-                outcome.joins.push((build_bytes, taken));
-            }
+        measured.aggregates.push((groups, taken));
+    }
+    for &build_bytes in &options.build_bytes {
+        let sides = Sides::new(build_bytes, options.probe_rows)?;
+        let what = format!("build side of {build_bytes} B");
+        sides.round(&runtime)?;
+        let mut taken = Vec::new();
+        for round in 0..rounds {
+            say(&what, round);
+            taken.push(sides.round(&runtime)?);
+        }
+        measured.joins.push((build_bytes, taken));
+        if let Some(duckdb) = &options.duckdb {
+            let what = format!("{what} beside DuckDB");
+            let side = (build_bytes, &sides);
+            let queries = duckdb::rounds(duckdb, side, rounds, |round| say(&what, round))?;
+            measured.add_queries(queries);
         }
     }
-    progress("the far join in the simulator".to_owned());
-    outcome.far_joins = far_joins(&machine, options.profile.far.devices)?;
-    Ok(outcome)
+    Ok(measured)
+}
+
+impl Measured {
+    /// Adds the queries of a build side; those of one table are the same for all.
+    fn add_queries(&mut self, queries: Known<Vec<QueryRounds>>) {
+        match (&mut self.duckdb, queries) {
+            (Some(Known::Value(all)), Known::Value(queries)) => {
+                all.extend(
+                    queries
+                        .into_iter()
+                        .filter(|query| query.build_bytes.is_some()),
+                );
+            }
+            (Some(_), _) => {}
+            (none, queries) => *none = Some(queries),
+        }
+    }
+}
+
+fn modelled_tiers(options: &OperatorsBenchOptions) -> Result<GridOutcome, OperatorsBenchError> {
+    let machine = OperatorMachine::new(&options.profile)?;
+    let grid = options.grid.or(OperatorGrid::of_machine(&machine));
+    Ok(GridOutcome::modelled(&machine, &grid))
+}
+
+/// Sums and joins over near memory and this machine's far tier, or an emulated one.
+fn native_tiers(
+    options: &OperatorsBenchOptions,
+    progress: &mut impl FnMut(String),
+) -> Result<Known<GridOutcome>, OperatorsBenchError> {
+    let topology = Topology::this_machine().map_err(|error| OperatorsBenchError::Options {
+        field: "machine",
+        reason: error.to_string(),
+    })?;
+    let tiers = match OperatorTiers::new(topology, &options.profile) {
+        Ok(tiers) => tiers,
+        Err(error @ OperatorTiersError::Emulation { .. }) => {
+            return Ok(Known::unavailable(error.to_string()));
+        }
+        Err(error) => return Err(error.into()),
+    };
+    let grid = OperatorGrid::of_processors(tiers.processors());
+    let grid = options.grid.or(grid);
+    let rounds = options.tier_rounds();
+    let mut say = |what: &str, round: u32| {
+        progress(format!("{what}, round {} of {rounds}", round + 1));
+    };
+    let sums = tier_sums(&tiers, options.column_bytes, &grid, rounds, |round| {
+        say("sums of near and far buffers", round);
+    })?;
+    let joins = tier_joins(&tiers, options.large_bytes, &grid, rounds, |round| {
+        say("joins of near and far columns", round);
+    })?;
+    Ok(Known::Value(GridOutcome {
+        far: tiers.far_name().to_owned(),
+        profile: tiers.profile().map(str::to_owned),
+        sums,
+        joins,
+    }))
+}
+
+/// The far join on the simulated machine of a profile, if that can be simulated.
+fn simulated(profile: &Profile) -> Result<Known<Vec<FarJoin>>, MachineError> {
+    match Machine::new(profile) {
+        Ok(machine) => Ok(Known::Value(far_joins(&machine, profile.far.devices)?)),
+        Err(MachineError::Unavailable { reason, .. }) => Ok(Known::unavailable(reason)),
+        Err(error) => Err(error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn profiles_that_are_not_simulated_still_run_in_virtual_time() {
+        for name in ["geyer-upi2", "geyer-rdma"] {
+            let mut options = OperatorsBenchOptions::new(Profile::builtin(name).unwrap());
+            options.is_virtual = true;
+            options.grid.joins = vec![1, 20];
+            let outcome = bench_operators(&options, |_| ()).unwrap();
+            let reason = outcome.far_joins.reason().unwrap();
+            let metrics = outcome.metrics();
+            let of = |name: &'static str| metrics.iter().filter(move |one| one.metric == name);
+            let absent: Vec<_> = of("join_far_ratio_to_near").collect();
+            assert_eq!(absent.len(), 3);
+            assert!(absent.iter().all(|one| one.value.reason() == Some(reason)));
+            // Two numbers of joins, of threads and of placements.
+            assert_eq!(of("grouped_far_ratio_to_near").count(), 8);
+            assert!(of("grouped_far_ratio_to_near").all(|one| one.value.is_known()));
+        }
+    }
+
+    #[test]
+    fn a_small_run_over_two_tiers_has_a_row_for_each_parameter() {
+        let mut options = OperatorsBenchOptions::new(Profile::builtin("cxl-blades-4").unwrap());
+        options.column_bytes = 1 << 20;
+        options.large_bytes = 256 << 10;
+        options.rounds = NonZeroU32::MIN;
+        options.build_bytes = vec![1 << 10];
+        options.probe_rows = 1000;
+        options.grid = OperatorGrid {
+            threads: vec![1, 2],
+            far_threads: vec![0, 3],
+            joins: vec![1, 3],
+            copiers: vec![1, 5],
+            chunk_bytes: vec![4096],
+            group: Some(2),
+            ..OperatorGrid::default()
+        };
+        let outcome = bench_operators(&options, |_| ()).unwrap();
+        let metrics = outcome.metrics();
+        let count = |name| metrics.iter().filter(|one| one.metric == name).count();
+        assert_eq!(count("sum_bytes_per_s"), 4);
+        assert_eq!(count("sum_ratio_to_near"), 2);
+        assert_eq!(count("synchronous_far_ratio_to_near"), 2 * 2 * 2);
+        assert_eq!(count("asynchronous_far_ratio_to_near"), 2 * 2 * 2 * 2);
+        assert_eq!(count("grouped_far_ratio_to_near"), 2 * 2 * 2 * 2);
+    }
 }

@@ -37,6 +37,7 @@ pub use self::modelled::Modelled;
 pub(crate) use self::modelled::{
     SPAN, access, bandwidths, drive_gb_per_s, storage, written_storage,
 };
+pub(crate) use self::native::one_of_each_core;
 pub use self::native::{Native, NativeOptions};
 pub use self::native_run::NativePlan;
 pub use self::outcome::PointOutcome;

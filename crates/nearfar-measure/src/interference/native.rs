@@ -268,7 +268,7 @@ fn add_task(text: &mut String, traffic: &Traffic, name: &str, cpus: &[u32], is_b
 
 /// One processor of each core, of those that this process may run on; all where the machine does not
 /// tell which of them share a core.
-fn one_of_each_core(allowed: &[u32], sys: &Path) -> Vec<u32> {
+pub(crate) fn one_of_each_core(allowed: &[u32], sys: &Path) -> Vec<u32> {
     let siblings = |cpu: u32| -> Option<CpuList> {
         let file = format!("devices/system/cpu/cpu{cpu}/topology/thread_siblings_list");
         std::fs::read_to_string(sys.join(file))

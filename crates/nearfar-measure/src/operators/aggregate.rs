@@ -1,6 +1,7 @@
 //! Sums over local and remote buffers (section 3, figures 2 and 3).
 
 use super::fluid;
+use super::grid::{OperatorGrid, SumPoint};
 use super::machine::{OperatorMachine, SUM_S_PER_BYTE, Threads};
 
 /// Bytes of a local buffer: larger than the caches (the paper gives no number; results hardly depend on it).
@@ -28,4 +29,15 @@ pub(super) fn bytes_per_s(
     let ends = fluid::run(&threads.capacities(), phases, 0);
     let last_s = ends.into_iter().fold(0.0, f64::max);
     (local as f64 * BUFFER_BYTES + remote as f64 * far_bytes) / last_s
+}
+
+/// The sums of a grid in virtual time.
+pub(super) fn modelled_sums(machine: &OperatorMachine, grid: &OperatorGrid) -> Vec<SumPoint> {
+    let point = |(threads, far_threads, far_share): (usize, usize, f64)| SumPoint {
+        threads,
+        far_threads,
+        far_share,
+        bytes_per_s: vec![bytes_per_s(machine, threads, far_threads, far_share)],
+    };
+    grid.sums().into_iter().map(point).collect()
 }

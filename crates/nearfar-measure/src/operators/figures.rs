@@ -3,7 +3,8 @@
 use nearfar_topology::Profile;
 
 use super::aggregate;
-use super::joins::{Access, Joins, Placement};
+use super::grid::JoinConfiguration;
+use super::joins::{Access, Placement};
 use super::machine::{OperatorMachine, OperatorMachineError};
 use super::shapes::Shape;
 
@@ -193,13 +194,9 @@ fn figure_3((name, machine): &Named) -> Vec<Map> {
 
 fn figure_4((name, machine): &Named) -> Curve {
     let seconds = |joins| {
-        let joins = Joins {
-            joins,
-            workers: machine.cores,
-            placement: Placement::SmallFar,
-            access: Access::Synchronous,
-        };
-        joins.seconds(machine)
+        let size = (joins, machine.cores);
+        let (placement, access) = (Placement::SmallFar, Access::Synchronous);
+        JoinConfiguration::published(machine, size, placement, access).seconds(machine)
     };
     let one = seconds(1);
     Curve {
@@ -222,12 +219,8 @@ fn figure_5((name, machine): &Named) -> Vec<Curve> {
                 (Access::Synchronous, "synchronous"),
             ] {
                 let at = |joins| {
-                    let joins = Joins {
-                        joins,
-                        workers: machine.cores * percent / 100,
-                        placement,
-                        access,
-                    };
+                    let size = (joins, machine.cores * percent / 100);
+                    let joins = JoinConfiguration::published(machine, size, placement, access);
                     joins.bytes_per_s(machine) * 1e-9
                 };
                 let points = [1, 2, 5, 10, 15, 20].map(|joins| (joins as f64, at(joins)));

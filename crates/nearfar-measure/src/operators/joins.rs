@@ -1,6 +1,7 @@
 //! Hash joins one after the other (sections 4 and 5, figures 4 and 5).
 
 use super::fluid::{self, Phase};
+use super::grid::{COPIERS, Copies, JoinConfiguration, JoinPoint, OperatorGrid};
 use super::machine::{OperatorMachine, Threads};
 
 /// Bytes of the large column of each thread (assumed: the paper gives none).
@@ -11,9 +12,7 @@ const PROBE_S_PER_BYTE: f64 = 0.5e-9;
 const BUILD_S_PER_BYTE: f64 = 1.0e-9;
 /// Threads are started one after the other, so long apart (assumed).
 const START_S: f64 = 30e-6;
-/// Threads that copy (section 5).
-const COPIERS: usize = 5;
-/// Chunks in which one thread's column is copied: copiers share it.
+/// Chunks in which one thread's column is copied where their bytes are not given: copiers share it.
 const CHUNKS: usize = 8;
 
 /// How far columns are reached.
@@ -21,8 +20,24 @@ const CHUNKS: usize = 8;
 pub enum Access {
     /// By the loads of the joins; where memory is not mapped, by fetching each column before it is used.
     Synchronous,
+    /// By copies that begin with the join whose columns they are.
+    Asynchronous,
     /// By copies of grouped joins: in order, ahead of their use, and once for all joins.
     Grouped,
+}
+
+impl Access {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Synchronous, Self::Asynchronous, Self::Grouped];
+
+    /// Its word in commands and results.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Synchronous => "synchronous",
+            Self::Asynchronous => "asynchronous",
+            Self::Grouped => "grouped",
+        }
+    }
 }
 
 /// Which columns are far (section 5).
@@ -34,104 +49,164 @@ pub enum Placement {
     LargeFar,
 }
 
-/// Sequences of joins, one per thread.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Joins {
-    pub joins: usize,
-    /// Threads that join; copiers come on top.
-    pub workers: usize,
-    pub placement: Placement,
-    pub access: Access,
+impl Placement {
+    /// Both of them.
+    pub const ALL: [Self; 2] = [Self::SmallFar, Self::LargeFar];
+
+    /// Its word in results.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::SmallFar => "small-far",
+            Self::LargeFar => "large-far",
+        }
+    }
 }
 
-impl Joins {
-    fn small_bytes(machine: &OperatorMachine) -> f64 {
-        LARGE_BYTES * machine.far_share()
+impl JoinConfiguration {
+    /// Joins of section 4 or 5: small columns are smaller by the ratio of bandwidths, and five copiers copy for all
+    /// joins together.
+    pub(super) fn published(
+        machine: &OperatorMachine,
+        (joins, threads): (usize, usize),
+        placement: Placement,
+        access: Access,
+    ) -> Self {
+        let copies = Copies {
+            copiers: COPIERS,
+            chunk_bytes: None,
+            group: joins,
+        };
+        Self {
+            joins,
+            threads,
+            far_share: machine.far_share(),
+            placement,
+            access,
+            copies: (access != Access::Synchronous).then_some(copies),
+        }
+    }
+
+    fn small_bytes(&self) -> f64 {
+        LARGE_BYTES * self.far_share
     }
 
     /// Bytes of all columns that are joined, a shared one as often as it is.
-    pub(super) fn bytes(&self, small_bytes: f64) -> f64 {
-        (LARGE_BYTES + small_bytes) * (self.joins * self.workers) as f64
-    }
-
-    /// Seconds until the last thread has joined.
-    pub(super) fn seconds(&self, machine: &OperatorMachine) -> f64 {
-        self.seconds_with(machine, Self::small_bytes(machine))
+    fn bytes(&self) -> f64 {
+        (LARGE_BYTES + self.small_bytes()) * (self.joins * self.threads) as f64
     }
 
     /// Bytes per second, see [`Self::bytes`].
     pub(super) fn bytes_per_s(&self, machine: &OperatorMachine) -> f64 {
-        self.bytes(Self::small_bytes(machine)) / self.seconds(machine)
+        self.bytes() / self.seconds(machine)
     }
 
-    fn seconds_with(&self, machine: &OperatorMachine, small_bytes: f64) -> f64 {
-        let is_copied = self.access == Access::Grouped || machine.is_fetched;
-        let copiers = match (is_copied, self.access) {
-            (false, _) => 0,
-            (true, Access::Grouped) => COPIERS,
-            // Every thread fetches its own, which costs no core.
-            (true, Access::Synchronous) => self.workers,
-        };
-        let placed = self.workers
-            + if self.access == Access::Grouped {
-                copiers
-            } else {
-                0
-            };
-        let threads = Threads::place(machine, placed, true);
-        let columns = match self.placement {
-            Placement::SmallFar => self.joins,
-            Placement::LargeFar if self.access == Access::Grouped => 1,
-            Placement::LargeFar => self.joins,
-        };
-        let mut phases: Vec<Vec<Phase>> = (0..self.workers)
-            .map(|worker| self.worker(&threads, worker, columns, small_bytes, is_copied))
-            .collect();
-        let column_bytes = match self.placement {
-            Placement::SmallFar => small_bytes,
+    /// Columns of a thread that are copied or fetched.
+    fn columns(&self) -> usize {
+        match (self.placement, self.copies) {
+            (Placement::SmallFar, _) | (Placement::LargeFar, None) => self.joins,
+            (Placement::LargeFar, Some(copies)) => self.joins.div_ceil(copies.group),
+        }
+    }
+
+    /// The one of them that a join needs.
+    fn column_of(&self, join: usize) -> usize {
+        match (self.placement, self.copies) {
+            (Placement::SmallFar, _) | (Placement::LargeFar, None) => join,
+            (Placement::LargeFar, Some(copies)) => join / copies.group,
+        }
+    }
+
+    /// Joins that have ended before a column is copied.
+    fn joins_before(&self, column: usize) -> usize {
+        match (self.placement, self.copies) {
+            (_, None) => 0,
+            (Placement::SmallFar, Some(copies)) => column / copies.group * copies.group,
+            (Placement::LargeFar, Some(copies)) => column * copies.group,
+        }
+    }
+
+    fn column_bytes(&self) -> f64 {
+        match self.placement {
+            Placement::SmallFar => self.small_bytes(),
             Placement::LargeFar => LARGE_BYTES,
-        };
-        let mut copies = vec![Vec::new(); copiers];
-        for column in 0..if copiers > 0 { columns } else { 0 } {
-            for worker in 0..self.workers {
-                for chunk in 0..CHUNKS {
-                    let copier = match self.access {
-                        Access::Grouped => (worker * CHUNKS + chunk) % copiers,
-                        Access::Synchronous => worker,
+        }
+    }
+
+    /// Chunks of a column.
+    fn chunks(&self) -> usize {
+        match self.copies.and_then(|copies| copies.chunk_bytes) {
+            Some(bytes) => (self.column_bytes() / bytes as f64).ceil().max(1.0) as usize,
+            None => CHUNKS,
+        }
+    }
+
+    /// Seconds until the last thread has joined.
+    pub(super) fn seconds(&self, machine: &OperatorMachine) -> f64 {
+        let is_copied = self.copies.is_some() || machine.is_fetched;
+        let copiers = self.copies.map_or(0, |copies| copies.copiers);
+        let threads = Threads::place(machine, self.threads + copiers, true);
+        let columns = self.columns();
+        let mut phases: Vec<Vec<Phase>> = (0..self.threads)
+            .map(|worker| self.worker(&threads, worker, is_copied))
+            .collect();
+        if is_copied {
+            phases.extend(self.copy_phases(&threads));
+        }
+        let events = self.threads * (columns + 1);
+        let ends = fluid::run(&threads.capacities(), phases, events);
+        ends.into_iter().take(self.threads).fold(0.0, f64::max)
+    }
+
+    /// The event of chunks of a column.
+    fn copied_event(&self, worker: usize, column: usize) -> usize {
+        worker * self.columns() + column
+    }
+
+    /// The event of joins that have ended.
+    fn joined_event(&self, worker: usize) -> usize {
+        self.threads * self.columns() + worker
+    }
+
+    /// The phases of those who copy: copiers, which share all chunks, or every thread, which fetches its own. That
+    /// costs no core.
+    fn copy_phases(&self, threads: &Threads<'_>) -> Vec<Vec<Phase>> {
+        let chunks = self.chunks();
+        let mut copies =
+            vec![Vec::new(); self.copies.map_or(self.threads, |copies| copies.copiers)];
+        let copiers = copies.len();
+        for column in 0..self.columns() {
+            let ended = self.joins_before(column);
+            for worker in 0..self.threads {
+                for chunk in 0..chunks {
+                    let (copier, thread) = match self.copies {
+                        Some(_) => {
+                            let copier = (worker * chunks + chunk) % copiers;
+                            (copier, self.threads + copier)
+                        }
+                        None => (worker, worker),
                     };
-                    let thread = if self.access == Access::Grouped {
-                        self.workers + copier
-                    } else {
-                        worker
-                    };
-                    let mut copy = threads.copy(thread, column_bytes / CHUNKS as f64);
-                    copy.signals = Some(worker * columns + column);
+                    let mut copy = threads.copy(thread, self.column_bytes() / chunks as f64);
+                    copy.signals = Some(self.copied_event(worker, column));
+                    copy.waits_for = (ended > 0).then(|| (self.joined_event(worker), ended));
                     copies[copier].push(copy);
                 }
             }
         }
-        phases.extend(copies);
-        let ends = fluid::run(&threads.capacities(), phases, self.workers * columns);
-        ends.into_iter().take(self.workers).fold(0.0, f64::max)
+        copies
     }
 
     /// The phases of a thread: for each join the table of its small column, then the lookups of the large
     /// one.
-    fn worker(
-        &self,
-        threads: &Threads<'_>,
-        worker: usize,
-        columns: usize,
-        small_bytes: f64,
-        is_copied: bool,
-    ) -> Vec<Phase> {
+    fn worker(&self, threads: &Threads<'_>, worker: usize, is_copied: bool) -> Vec<Phase> {
         let start = Phase {
             alone_s: START_S * worker as f64,
             ..Phase::default()
         };
+        let small_bytes = self.small_bytes();
         let mut phases = vec![start];
         for join in 0..self.joins {
-            let waits_for = Some((worker * columns + join.min(columns - 1), CHUNKS));
+            let column = self.copied_event(worker, self.column_of(join));
+            let waits_for = Some((column, self.chunks()));
             let is_far = |placement| self.placement == placement && !is_copied;
             let bytes = |is_far: bool, bytes: f64| if is_far { (0.0, bytes) } else { (bytes, 0.0) };
             let (near, far) = bytes(is_far(Placement::SmallFar), small_bytes);
@@ -144,54 +219,28 @@ impl Joins {
                     Placement::LargeFar => lookups.waits_for = waits_for,
                 }
             }
+            lookups.signals = Some(self.joined_event(worker));
             phases.extend([build, lookups]);
         }
         phases
     }
 }
 
-/// Joins over grouped copies beside the same with everything near.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct GroupedRatio {
-    /// Joins one after the other.
-    pub joins: usize,
-    /// Which columns are far.
-    pub placement: Placement,
-    /// How they are reached.
-    pub access: Access,
-    /// Throughput over that with everything near and no copies.
-    pub ratio: f64,
-}
-
-/// For each number of joins and placement the ratio of throughputs, grouped and synchronous, with as many
-/// joining threads as half of the cores, so that copiers have cores of their own.
-pub fn grouped_ratios(machine: &OperatorMachine, joins: &[usize]) -> Vec<GroupedRatio> {
-    let small_bytes = Joins::small_bytes(machine);
+/// The joins of a grid in virtual time, each beside the same with everything near and no copies.
+pub(super) fn modelled_joins(machine: &OperatorMachine, grid: &OperatorGrid) -> Vec<JoinPoint> {
     let near = machine.all_near();
-    let mut ratios = Vec::new();
-    for &joins in joins {
-        for placement in [Placement::SmallFar, Placement::LargeFar] {
-            for access in [Access::Grouped, Access::Synchronous] {
-                let one = Joins {
-                    joins,
-                    workers: (machine.cores / 2).max(1),
-                    placement,
-                    access,
-                };
-                let all_near = Joins {
-                    access: Access::Synchronous,
-                    ..one
-                };
-                let ratio = all_near.seconds_with(&near, small_bytes)
-                    / one.seconds_with(machine, small_bytes);
-                ratios.push(GroupedRatio {
-                    joins,
-                    placement,
-                    access,
-                    ratio,
-                });
-            }
+    let point = |configuration: JoinConfiguration| {
+        let all_near = JoinConfiguration {
+            access: Access::Synchronous,
+            copies: None,
+            ..configuration
+        };
+        JoinPoint {
+            configuration,
+            bytes_per_s: vec![configuration.bytes_per_s(machine)],
+            near_bytes_per_s: vec![all_near.bytes_per_s(&near)],
         }
-    }
-    ratios
+    };
+    let all = grid.join_configurations().into_iter();
+    all.map(point).collect()
 }

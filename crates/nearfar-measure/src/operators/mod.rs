@@ -7,13 +7,16 @@
 //! named in `machine.rs`.
 //!
 //! [`reproduce_geyer`] runs figures 2 to 5 and holds the shapes that the paper describes against them;
-//! [`grouped_ratios`] sets joins over grouped copies beside joins with everything near. [`far_joins`] runs
-//! the join's own code in the simulator, and [`native`] runs operators on this machine.
+//! an [`OperatorGrid`] varies threads, shares, joins and copies, in virtual time ([`GridOutcome::modelled`]) or on this
+//! machine ([`native`]), and sets joins beside the same with everything near. [`far_joins`] runs the join's own code in
+//! the simulator.
 
 mod aggregate;
 mod far_join;
 mod figures;
 mod fluid;
+mod grid;
+mod grid_page;
 mod joins;
 mod machine;
 pub mod native;
@@ -22,6 +25,9 @@ mod shapes;
 
 pub use self::far_join::{FarJoin, FarJoinStrategy, far_joins};
 pub use self::figures::{Curve, GeyerFigure, GeyerOutcome, Map, reproduce_geyer};
-pub use self::joins::{Access, GroupedRatio, Placement, grouped_ratios};
+pub use self::grid::{
+    Copies, GridError, GridOutcome, JoinConfiguration, JoinPoint, OperatorGrid, SumPoint,
+};
+pub use self::joins::{Access, Placement};
 pub use self::machine::{OperatorMachine, OperatorMachineError};
 pub use self::shapes::Shape;

@@ -1,13 +1,15 @@
 //! Operators over near and far buffers in virtual time: the shapes of geyer-2023.
 
 use nearfar_measure::Kind;
+use nearfar_measure::operators::native::{OperatorTiers, tier_joins, tier_sums};
 use nearfar_measure::operators::{
-    Access, FarJoinStrategy, GeyerFigure, OperatorMachine, Placement, far_joins, grouped_ratios,
-    reproduce_geyer,
+    Access, FarJoinStrategy, GeyerFigure, GridOutcome, JoinPoint, OperatorGrid, OperatorMachine,
+    Placement, far_joins, reproduce_geyer,
 };
 use nearfar_measure::report::Report;
+use nearfar_measure::results::Metric;
 use nearfar_model::simulation::Machine;
-use nearfar_topology::{Known, Profile};
+use nearfar_topology::{Known, Profile, Topology};
 
 fn machine(profile: &str) -> OperatorMachine {
     OperatorMachine::new(&Profile::builtin(profile).unwrap()).unwrap()
@@ -59,22 +61,189 @@ fn the_page_has_every_chart_map_and_shape() {
 
 #[test]
 fn grouped_copies_get_near_with_more_joins() {
-    for profile in ["cxl-fpga", "geyer-upi", "geyer-upi2", "cxl-blades-4"] {
-        let ratios = grouped_ratios(&machine(profile), &[1, 5, 20]);
-        assert_eq!(ratios.len(), 12);
-        let of = |joins, placement, access| {
-            let found = ratios
-                .iter()
-                .find(|one| (one.joins, one.placement, one.access) == (joins, placement, access));
-            found.unwrap().ratio
+    let profiles = [
+        "cxl-fpga",
+        "geyer-upi",
+        "geyer-upi2",
+        "geyer-rdma",
+        "cxl-blades-4",
+    ];
+    for profile in profiles {
+        let machine = machine(profile);
+        let grid = OperatorGrid {
+            threads: vec![machine.cores / 2],
+            joins: vec![1, 5, 20],
+            ..OperatorGrid::of_machine(&machine)
         };
-        for placement in [Placement::SmallFar, Placement::LargeFar] {
+        let outcome = GridOutcome::modelled(&machine, &grid);
+        assert_eq!(outcome.joins.len(), 18);
+        let of = |joins, placement, access| ratio(&outcome, joins, placement, access);
+        for placement in Placement::ALL {
             let [one, many] = [1, 20].map(|joins| of(joins, placement, Access::Grouped));
             assert!(
                 many > one - 1e-9 && many <= 1.0 + 1e-9,
                 "{profile} {placement:?} {one} {many}"
             );
         }
+    }
+}
+
+/// The modelled ratio to everything near of one configuration.
+fn ratio(outcome: &GridOutcome, joins: usize, placement: Placement, access: Access) -> f64 {
+    let is_asked = |one: &&JoinPoint| {
+        let one = &one.configuration;
+        (one.joins, one.placement, one.access) == (joins, placement, access)
+    };
+    let found = outcome.joins.iter().find(is_asked).unwrap();
+    found.ratios().next().unwrap()
+}
+
+#[test]
+fn what_is_shared_is_copied_once_only_where_joins_are_grouped() {
+    let machine = machine("cxl-fpga");
+    let of = |access, group| {
+        let grid = OperatorGrid {
+            threads: vec![machine.cores / 2],
+            joins: vec![20],
+            accesses: vec![access],
+            group,
+            ..OperatorGrid::of_machine(&machine)
+        };
+        let outcome = GridOutcome::modelled(&machine, &grid);
+        ratio(&outcome, 20, Placement::LargeFar, access)
+    };
+    let alone = of(Access::Asynchronous, None);
+    let five = of(Access::Grouped, Some(5));
+    let all = of(Access::Grouped, None);
+    assert!(alone < five && five < all, "{alone} {five} {all}");
+    assert_eq!(
+        of(Access::Grouped, Some(1)),
+        alone,
+        "a group of one is no group"
+    );
+}
+
+#[test]
+fn copiers_and_chunks_of_the_model_are_parameters() {
+    let machine = machine("cxl-fpga");
+    let grid = OperatorGrid {
+        threads: vec![8],
+        joins: vec![5],
+        accesses: vec![Access::Grouped],
+        copiers: vec![1, 5],
+        chunk_bytes: vec![64 << 10, 8 << 20],
+        ..OperatorGrid::of_machine(&machine)
+    };
+    let outcome = GridOutcome::modelled(&machine, &grid);
+    let of = |copiers, chunk_bytes| {
+        let is_asked = |one: &&JoinPoint| {
+            let copies = one.configuration.copies.unwrap();
+            one.configuration.placement == Placement::LargeFar
+                && (copies.copiers, copies.chunk_bytes) == (copiers, Some(chunk_bytes))
+        };
+        outcome.joins.iter().find(is_asked).unwrap().bytes_per_s[0]
+    };
+    assert!(of(1, 64 << 10) < of(5, 64 << 10), "one copier is a bound");
+    // A whole column in one chunk keeps four of five copiers from helping with it.
+    assert!(of(5, 8 << 20) <= of(5, 64 << 10));
+    let chunks = |metric: &&Metric| metric.metric == "grouped_far_ratio_to_near";
+    let metrics = outcome.metrics();
+    let rows: Vec<_> = metrics.iter().filter(chunks).collect();
+    assert_eq!(rows.len(), 2 * 2 * 2);
+    for name in [
+        "joins",
+        "threads",
+        "placement",
+        "copiers",
+        "chunk_bytes",
+        "group",
+    ] {
+        assert!(
+            rows.iter().all(|row| row.dimensions.contains_key(name)),
+            "{name}"
+        );
+    }
+}
+
+#[test]
+fn the_page_of_a_grid_has_a_map_and_a_chart_of_every_part() {
+    let machine = machine("geyer-upi2");
+    let grid = OperatorGrid::of_machine(&machine);
+    let outcome = GridOutcome::modelled(&machine, &grid);
+    let mut report = Report::new("operators");
+    outcome.add_to(&mut report);
+    let page = report.to_html();
+    // Sums; joins on half of the cores and on all of them.
+    assert_eq!(page.matches("class=\"heat\"").count(), 1 + 2);
+    assert_eq!(page.matches("<svg").count(), 2);
+    for series in [
+        "synchronous, small columns far",
+        "grouped, large column far, 5 copiers",
+    ] {
+        assert!(page.contains(series), "{series}");
+    }
+}
+
+/// Sums and joins on this machine, with the far tier of a profile emulated, small enough for a test.
+#[test]
+fn sums_and_joins_run_natively_over_an_emulated_tier() {
+    let topology = Topology::this_machine().unwrap();
+    let tiers = OperatorTiers::new(topology, &Profile::builtin("cxl-blades-4").unwrap()).unwrap();
+    let grid = OperatorGrid {
+        threads: vec![1, 3],
+        far_threads: vec![0, 2],
+        far_shares: vec![0.25],
+        joins: vec![1, 5],
+        copiers: vec![1, 5],
+        chunk_bytes: vec![4096, 1 << 20],
+        group: Some(2),
+        ..OperatorGrid::of_processors(tiers.processors())
+    };
+    // Each run checks what its threads find.
+    let sums = tier_sums(&tiers, 1 << 20, &grid, 2, |_| ()).unwrap();
+    assert_eq!(sums.len(), 4);
+    assert!(
+        sums.iter()
+            .all(|one| one.bytes_per_s.len() == 2 && one.bytes_per_s[0] > 0.0)
+    );
+    let joins = tier_joins(&tiers, 100_000, &grid, 1, |_| ()).unwrap();
+    assert_eq!(joins.len(), 2 * 2 * 2 * (1 + 4 + 4));
+    assert!(
+        joins
+            .iter()
+            .all(|one| one.ratios().all(|ratio| ratio > 0.0))
+    );
+}
+
+#[test]
+fn reads_of_an_emulated_tier_take_as_long_as_its_link() {
+    let mut profile = Profile::builtin("cxl-blades-1").unwrap();
+    profile.far.read_bandwidth_bytes_per_s = Known::Value(100e6 * f64::from(profile.cores));
+    let tiers = OperatorTiers::new(Topology::this_machine().unwrap(), &profile).unwrap();
+    if tiers.profile().is_none() {
+        return; // This machine has a far tier of its own.
+    }
+    let bound = 100e6 * tiers.processors() as f64;
+    let grid = OperatorGrid {
+        threads: vec![1],
+        far_threads: vec![1],
+        far_shares: vec![1.0],
+        joins: vec![2],
+        copiers: vec![2],
+        ..OperatorGrid::of_processors(1)
+    };
+    let bytes = 1 << 20;
+    // Half of all bytes are far, and the link has few bytes for a start.
+    let sums = tier_sums(&tiers, bytes, &grid, 1, |_| ()).unwrap();
+    let rate = sums[0].bytes_per_s[0] / 2.0;
+    assert!(rate < 1.2 * bound, "{rate} of {bound}");
+    let joins = tier_joins(&tiers, bytes, &grid, 1, |_| ()).unwrap();
+    for point in joins {
+        let one = point.configuration;
+        // Of the bytes that are joined: half of them, or the shared column once for both joins.
+        let is_shared = one.placement == Placement::LargeFar && one.access == Access::Grouped;
+        let far = point.bytes_per_s[0] * if is_shared { 0.25 } else { 0.5 };
+        assert!(far < 1.2 * bound, "{far} of {bound}: {one:?}");
     }
 }
 

@@ -7,6 +7,7 @@ use std::time::Duration;
 use clap::{Args, Subcommand, ValueEnum};
 use nearfar_bench::bench::{Rival, Role};
 use nearfar_kernels::Isa;
+use nearfar_measure::operators::Access;
 use nearfar_memory::PlacementSpec;
 
 use super::{
@@ -176,20 +177,22 @@ fn isa(text: &str) -> Result<Isa, String> {
     found.ok_or_else(|| format!("there are: {}", all.map(Isa::name).join(", ")))
 }
 
-/// Aggregate, filter and hash join against reads and DataFusion, and over modelled far memory.
+/// Aggregate, filter and hash join against reads and DataFusion, and over near and far memory.
 ///
 /// One thread sums and filters a column beside a plain read of it, and joins the same arrays beside
-/// DataFusion's join, turn by turn; ratios above 1 say that ours is faster. The join's own code also runs in
-/// the simulator with its build side far. With --virtual, joins over grouped copies run in virtual time and
-/// nothing is measured.
+/// DataFusion's join, turn by turn; ratios above 1 say that ours is faster. Then threads sum near and far
+/// buffers, and join near and far columns, which they read where they are, or which copiers copy; far is the
+/// machine's own far tier, or, without one, an emulated one. The join's own code also runs in the simulator with its
+/// build side far. With --virtual, all of it runs in virtual time and nothing is measured.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   nearfar bench operators
   nearfar bench operators --build 1MiB,16MiB --rounds 5 --format json > operators.jsonl
-  nearfar bench operators --virtual --joins 1,5,20")]
+  nearfar bench operators --joins 1,20 --access grouped --copiers 1,5 --chunk 64KiB,1MiB
+  nearfar bench operators --virtual --joins 1,5,20 --report operators.html")]
 pub struct BenchOperatorsArgs {
-    /// Bytes of the column that is summed and filtered [default: 128MiB].
+    /// Bytes of the column that is summed and filtered, and of near buffers that threads sum [default: 128MiB].
     #[arg(long, value_name = "BYTES")]
     pub column: Option<ByteSize>,
     /// Bytes of the joins' build sides [default: 1MiB,16MiB,256MiB].
@@ -198,26 +201,76 @@ pub struct BenchOperatorsArgs {
     /// Rows of the joins' probe side [default: 4194304].
     #[arg(long, value_name = "N")]
     pub probe_rows: Option<NonZeroU32>,
-    /// Times that everything has its turn [default: 15].
+    /// Times that everything has its turn; over near and far memory a fifth of it [default: 15].
     #[arg(long, value_name = "N")]
     pub rounds: Option<NonZeroU32>,
-    /// Model the far tier after a built-in profile or a TOML file that can be simulated.
+    /// Model the far tier after a built-in profile or a TOML file.
     #[arg(long, value_name = "NAME|FILE", default_value = "cxl-blades-4")]
     pub profile: String,
-    /// Run joins over grouped copies in virtual time, and measure nothing.
+    /// Run in virtual time, and measure nothing.
     #[arg(long = "virtual")]
     pub is_virtual: bool,
-    /// Numbers of joins one after the other.
-    #[arg(
-        long,
-        value_name = "LIST",
-        value_delimiter = ',',
-        default_value = "1,2,5,10,20",
-        requires = "is_virtual"
-    )]
-    pub joins: Vec<usize>,
+    #[command(flatten)]
+    pub grid: OperatorGridArgs,
+    /// Compare whole queries of the same columns with this engine too; it must be installed [possible values: duckdb].
+    #[arg(long = "rival", value_name = "NAME", value_parser = duckdb, conflicts_with = "is_virtual")]
+    pub rival: Option<Rival>,
+    /// The interpreter of a rival that is a Python package.
+    #[arg(long, value_name = "PROGRAM", default_value = "python3")]
+    pub python: PathBuf,
+    /// Write what was found over near and far memory as one HTML page.
+    #[arg(long, value_name = "FILE")]
+    pub report: Option<PathBuf>,
     #[command(flatten)]
     pub figures: FigureArgs,
+}
+
+/// What is varied of operators over near and far memory; every combination is run.
+#[derive(Debug, Args)]
+pub struct OperatorGridArgs {
+    /// Numbers of threads that sum near buffers, and that join [default: half of the processors, and all].
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    pub threads: Vec<NonZeroUsize>,
+    /// Numbers of further threads, which sum far buffers [default: 0,1,2,4,8].
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    pub far_threads: Vec<usize>,
+    /// Bytes of far buffers and of small columns, in percent of near buffers and of the large column
+    /// [default: 10, in virtual time the ratio of bandwidths].
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    pub far_share: Vec<f64>,
+    /// Bytes of the large column of each joining thread, which is not varied in virtual time [default: 8MiB].
+    #[arg(long, value_name = "BYTES", conflicts_with = "is_virtual")]
+    pub large: Option<ByteSize>,
+    /// Numbers of joins one after the other [default: 1,5,20, in virtual time 1,2,5,10,20].
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    pub joins: Vec<NonZeroUsize>,
+    /// How joins reach far columns [possible values: sync, async, grouped; default: all].
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = access)]
+    pub access: Vec<Access>,
+    /// Numbers of threads that copy [default: 5].
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    pub copiers: Vec<NonZeroUsize>,
+    /// Bytes of chunks that are copied [default: 256KiB, in virtual time an eighth of a column].
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    pub chunk: Vec<ByteSize>,
+    /// Joins that are grouped: their columns are copied together, and what they share once [default: all].
+    #[arg(long, value_name = "N")]
+    pub group: Option<NonZeroUsize>,
+}
+
+fn duckdb(text: &str) -> Result<Rival, String> {
+    let duckdb = Rival::DuckDb;
+    let found = (text == duckdb.name()).then_some(duckdb);
+    found.ok_or_else(|| format!("there is: {}", duckdb.name()))
+}
+
+fn access(text: &str) -> Result<Access, String> {
+    match text {
+        "sync" => Ok(Access::Synchronous),
+        "async" => Ok(Access::Asynchronous),
+        "grouped" => Ok(Access::Grouped),
+        _ => Err("there are: sync, async, grouped".to_owned()),
+    }
 }
 
 /// Main storage, operator memory or temporary tables far, against everything near.

@@ -34,7 +34,7 @@ use clap::{Parser, Subcommand, ValueEnum};
 pub use self::bench::{
     BenchArea, BenchArgs, BenchClusterArgs, BenchFairnessArgs, BenchHeapArgs, BenchInsertArgs,
     BenchMergeArgs, BenchOltpArgs, BenchOperatorsArgs, BenchRestartArgs, BenchScanArgs,
-    ComparisonArgs,
+    ComparisonArgs, OperatorGridArgs,
 };
 pub use self::calibrate::CalibrateArgs;
 pub use self::data::DataArgs;

@@ -1,11 +1,22 @@
-//! Operators on this machine's near memory, by one thread: sums and filters beside a plain read of the
-//! same bytes, and hash joins that give all columns of their rows.
+//! Operators on this machine: sums and filters beside a plain read of the same bytes, and hash joins that give all
+//! columns of their rows, by one thread over near memory; sums and joins of several threads over near memory and a far
+//! tier, the machine's own or an emulated one.
 //!
 //! Kernels are generic: they are compiled where they are called, with that crate's optimization. So what is
 //! timed is called here, and `nearfar-bench` sets rivals beside it.
 
+mod error;
+mod grouped;
 mod join;
 mod reads;
+mod rows;
+mod threads;
+mod tiers;
 
+pub use self::error::TierRunError;
+pub use self::grouped::tier_joins;
 pub use self::join::{JOIN_ROW_BYTES, JoinColumns, Joined, checksum, join};
-pub use self::reads::{ReadColumn, ReadColumnError, ReadRound};
+pub use self::reads::{READ_FILTER_HIGH, ReadColumn, ReadColumnError, ReadFound, ReadRound};
+pub use self::rows::{Grouped, grouped, passed, summary};
+pub use self::threads::tier_sums;
+pub use self::tiers::{OperatorTiers, OperatorTiersError};

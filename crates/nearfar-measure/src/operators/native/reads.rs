@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use nearfar_kernels::{
-    Aggregate, Matches, NotWords, Scan, Selection, signed_words, words, words_mut,
+    Aggregate, Matches, NotWords, Scan, Selection, Summary, signed_words, words, words_mut,
 };
 use nearfar_memory::{
     MemorySystem, PageSize, Placement, Region, RegionError, RegionOptions, TierId,
@@ -18,6 +18,8 @@ use crate::probe::AccessKernel;
 const RUN_ROWS: usize = 8192;
 /// The filter passes one value in so many.
 const ONE_IN: u32 = 1000;
+/// The largest value that passes it; values have 31 bits.
+pub const READ_FILTER_HIGH: u32 = (1 << 31) / ONE_IN;
 
 /// Why there is no column to read.
 #[derive(Debug, thiserror::Error)]
@@ -47,7 +49,16 @@ pub struct ReadRound {
 /// A column of random integers in near memory, on huge pages where the machine gives some.
 #[derive(Debug)]
 pub struct ReadColumn {
-    region: Region,
+    region: Arc<Region>,
+}
+
+/// What all contestants must find in the column.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ReadFound {
+    /// Number, sum, smallest and largest.
+    pub summary: Summary<i32>,
+    /// Values that pass the filter.
+    pub passed: usize,
 }
 
 impl ReadColumn {
@@ -70,7 +81,25 @@ impl ReadColumn {
             state ^= state << 17;
             *word = (state >> 33) as u32;
         }
+        let region = Arc::new(region);
         Ok(Self { region })
+    }
+
+    /// Its memory, for others that read the same column.
+    pub fn region(&self) -> &Arc<Region> {
+        &self.region
+    }
+
+    /// What our operators find.
+    ///
+    /// # Errors
+    /// [`ReadColumnError::Words`].
+    pub fn found(&self) -> Result<ReadFound, ReadColumnError> {
+        let bytes = self.region.as_slice();
+        Ok(ReadFound {
+            summary: Aggregate::new().summary(signed_words(bytes)?, &Native),
+            passed: filter(words(bytes)?),
+        })
     }
 
     /// One read, sum, summary and filter.
@@ -92,11 +121,16 @@ impl ReadColumn {
 /// Number of values below a thousandth of their range, by bitmaps of runs.
 fn filter(column: &[u32]) -> usize {
     let (scan, mut selection) = (Scan::new(), Selection::default());
-    let high = (1_u32 << 31) / ONE_IN;
     let mut count = 0;
     for run in column.chunks(RUN_ROWS) {
         selection.reset_to_all(run.len());
-        scan.within(run, 0..=high, Matches::Keep, &mut selection, &Native);
+        scan.within(
+            run,
+            0..=READ_FILTER_HIGH,
+            Matches::Keep,
+            &mut selection,
+            &Native,
+        );
         count += scan.count(&selection, &Native);
     }
     count

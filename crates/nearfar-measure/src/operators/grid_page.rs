@@ -1,0 +1,241 @@
+//! Grids of sums and joins as results and as a page.
+
+use super::grid::{GridOutcome, JoinConfiguration, JoinPoint, SumPoint};
+use super::joins::{Access, Placement};
+use crate::report::{HeatMap, LineChart, Report};
+use crate::results::Metric;
+use crate::statistics::Summary;
+
+/// A value of a point, such as the median over its rounds.
+fn median(values: impl IntoIterator<Item = f64>) -> Option<f64> {
+    Summary::of(values).map(|summary| summary.median)
+}
+
+fn percent(share: f64) -> f64 {
+    (share * 1e4).round() * 1e-2
+}
+
+impl Access {
+    const fn ratio_name(self) -> &'static str {
+        match self {
+            Self::Synchronous => "synchronous_far_ratio_to_near",
+            Self::Asynchronous => "asynchronous_far_ratio_to_near",
+            Self::Grouped => "grouped_far_ratio_to_near",
+        }
+    }
+}
+
+impl JoinConfiguration {
+    /// What stays the same along a line over numbers of joins.
+    fn series(&self) -> String {
+        let placement = match self.placement {
+            Placement::SmallFar => "small columns far",
+            Placement::LargeFar => "large column far",
+        };
+        let copies = self.copies.map(|copies| {
+            let chunk = copies.chunk_bytes.map(|bytes| format!(", {bytes} B"));
+            format!(", {} copiers{}", copies.copiers, chunk.unwrap_or_default())
+        });
+        let access = self.access.name();
+        format!("{access}, {placement}{}", copies.unwrap_or_default())
+    }
+}
+
+impl GridOutcome {
+    /// All figures.
+    pub fn metrics(&self) -> Vec<Metric> {
+        let mut metrics: Vec<Metric> = Vec::new();
+        for point in &self.sums {
+            metrics.extend(self.of_sum(point));
+        }
+        for point in &self.joins {
+            metrics.extend(self.of_joins(point));
+        }
+        metrics
+    }
+
+    /// A figure over the rounds; of a model, which has one round, without a spread.
+    fn metric(
+        &self,
+        name: &str,
+        values: impl IntoIterator<Item = f64>,
+        unit: &str,
+    ) -> Option<Metric> {
+        let summary = Summary::of(values)?;
+        let metric = match summary.runs {
+            1 => Metric::new(name, summary.median, unit, self.kind()),
+            _ => Metric::of_runs(name, &summary, unit, self.kind()),
+        };
+        let metric = metric.with("tier", &*self.far);
+        Some(match &self.profile {
+            Some(profile) => metric.with("profile", &**profile),
+            None => metric,
+        })
+    }
+
+    fn of_sum(&self, point: &SumPoint) -> Vec<Metric> {
+        let of = |metric: Metric| {
+            metric
+                .with("threads", point.threads)
+                .with("far_threads", point.far_threads)
+                .with("far_share_percent", percent(point.far_share))
+        };
+        let rates = self.metric("sum_bytes_per_s", point.bytes_per_s.iter().copied(), "B/s");
+        let ratio = self
+            .alone(point)
+            .filter(|_| point.far_threads > 0)
+            .map(|alone| {
+                let rounds = point.bytes_per_s.iter().zip(&alone.bytes_per_s);
+                rounds
+                    .map(|(with, without)| with / without)
+                    .collect::<Vec<_>>()
+            });
+        let ratio = ratio.and_then(|rounds| self.metric("sum_ratio_to_near", rounds, "ratio"));
+        rates.into_iter().chain(ratio).map(of).collect()
+    }
+
+    /// The sums of the same threads without far ones.
+    fn alone(&self, point: &SumPoint) -> Option<&SumPoint> {
+        let is_same = |one: &&SumPoint| {
+            one.far_threads == 0
+                && one.threads == point.threads
+                && one.far_share.total_cmp(&point.far_share).is_eq()
+        };
+        self.sums.iter().find(is_same)
+    }
+
+    fn of_joins(&self, point: &JoinPoint) -> Vec<Metric> {
+        let one = &point.configuration;
+        let of = |metric: Metric| {
+            let metric = metric
+                .with("joins", one.joins)
+                .with("threads", one.threads)
+                .with("far_share_percent", percent(one.far_share))
+                .with("placement", one.placement.name())
+                .with("access", one.access.name());
+            let Some(copies) = one.copies else {
+                return metric;
+            };
+            let metric = metric
+                .with("copiers", copies.copiers)
+                .with("group", copies.group);
+            match copies.chunk_bytes {
+                Some(bytes) => metric.with("chunk_bytes", bytes),
+                None => metric,
+            }
+        };
+        let ratio = self.metric(one.access.ratio_name(), point.ratios(), "ratio");
+        let rates = point.bytes_per_s.iter().copied();
+        let rates = self.metric("joins_bytes_per_s", rates, "B/s");
+        ratio.into_iter().chain(rates).map(of).collect()
+    }
+
+    /// Adds heat maps of sums, and of joins a chart and a heat map for each number of threads and share.
+    pub fn add_to(&self, report: &mut Report) {
+        report.heading("Sums of near and far buffers (geyer-2023, figures 2 and 3)");
+        for map in self.sum_maps() {
+            report.heat(map);
+        }
+        report.heading("Joins one after the other (geyer-2023, figure 5)");
+        let same = |a: &JoinPoint, b: &JoinPoint| {
+            let (a, b) = (&a.configuration, &b.configuration);
+            a.threads == b.threads && a.far_share.total_cmp(&b.far_share).is_eq()
+        };
+        for points in self.joins.chunk_by(same) {
+            report
+                .lines(self.join_chart(points))
+                .heat(self.join_map(points));
+        }
+    }
+
+    fn sum_maps(&self) -> Vec<HeatMap> {
+        let same = |a: &SumPoint, b: &SumPoint| a.far_share.total_cmp(&b.far_share).is_eq();
+        let of_share = |points: &[SumPoint]| {
+            let mut far: Vec<usize> = points.iter().map(|point| point.far_threads).collect();
+            far.sort_unstable();
+            far.dedup();
+            let share = percent(points[0].far_share);
+            let mut map = HeatMap::new(
+                format!("Far buffers of {share} %"),
+                "GB/s, by far threads",
+                self.kind(),
+                "threads",
+                far.iter().map(ToString::to_string),
+            );
+            let same_threads = |a: &SumPoint, b: &SumPoint| a.threads == b.threads;
+            for row in points.chunk_by(same_threads) {
+                let cell = |far: &usize| {
+                    let point = row.iter().find(|point| point.far_threads == *far)?;
+                    Some(median(point.bytes_per_s.iter().copied())? * 1e-9)
+                };
+                map.row(row[0].threads.to_string(), far.iter().map(cell));
+            }
+            map
+        };
+        self.sums.chunk_by(same).map(of_share).collect()
+    }
+
+    /// The name of what some points have in common.
+    fn title(points: &[JoinPoint]) -> String {
+        let JoinConfiguration {
+            threads, far_share, ..
+        } = points[0].configuration;
+        format!(
+            "{threads} threads, small columns of {} %",
+            percent(far_share)
+        )
+    }
+
+    fn join_chart(&self, points: &[JoinPoint]) -> LineChart {
+        let mut chart = LineChart::new(Self::title(points), "joins", "GB/s");
+        for series in series(points) {
+            let of_series = points
+                .iter()
+                .filter(|point| point.configuration.series() == series);
+            let line = of_series.filter_map(|point| {
+                let rate = median(point.bytes_per_s.iter().copied())?;
+                Some((point.configuration.joins as f64, rate * 1e-9))
+            });
+            let line: Vec<_> = line.collect();
+            chart.line(series, self.kind(), line);
+        }
+        chart
+    }
+
+    fn join_map(&self, points: &[JoinPoint]) -> HeatMap {
+        let mut joins: Vec<usize> = points.iter().map(|one| one.configuration.joins).collect();
+        joins.sort_unstable();
+        joins.dedup();
+        let mut map = HeatMap::new(
+            Self::title(points),
+            "% of everything near, by joins",
+            self.kind(),
+            "columns",
+            joins.iter().map(ToString::to_string),
+        );
+        for series in series(points) {
+            let cell = |joins: &usize| {
+                let mut of_series = points.iter();
+                let point = of_series.find(|point| {
+                    point.configuration.joins == *joins && point.configuration.series() == series
+                })?;
+                Some((median(point.ratios())? * 100.0).round())
+            };
+            let cells: Vec<_> = joins.iter().map(cell).collect();
+            map.row(series.clone(), cells);
+        }
+        map
+    }
+}
+
+/// Their series, each once, in their order.
+fn series(points: &[JoinPoint]) -> Vec<String> {
+    let mut all: Vec<String> = Vec::new();
+    for point in points {
+        let series = point.configuration.series();
+        if !all.contains(&series) {
+            all.push(series);
+        }
+    }
+    all
+}
