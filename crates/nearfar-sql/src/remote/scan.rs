@@ -1,5 +1,6 @@
 //! Scans of such tables: parts are fetched by copiers while operators work on the part before.
 
+use std::num::NonZeroUsize;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -16,7 +17,7 @@ use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::streaming::{PartitionStream, StreamingTableExec};
 use futures::TryStreamExt;
 use futures::stream::{iter, try_unfold};
-use nearfar_kernels::copy::CopyCancel;
+use nearfar_kernels::copy::{Copiers, CopyCancel};
 use tokio::task::{JoinHandle, spawn_blocking};
 
 use super::table::{RemoteTable, RemoteTableError};
@@ -59,18 +60,28 @@ impl TableProvider for RemoteScan {
         let parts = self.table.parts();
         let each = parts.div_ceil(self.threads.max(1)).max(1);
         let starts = (0..parts.max(1)).step_by(each);
+        let copiers = copiers_of(starts.len());
         let partitions = starts.map(|start| {
             Arc::new(RemoteParts {
                 table: Arc::clone(&self.table),
                 schema: Arc::clone(&schema),
                 projection: Arc::clone(&projection),
                 parts: start..parts.min(start + each),
+                copiers,
             }) as Arc<dyn PartitionStream>
         });
         let partitions = partitions.collect();
         let plan = StreamingTableExec::try_new(schema, partitions, None, [], false, limit)?;
         Ok(Arc::new(plan))
     }
+}
+
+/// Copiers for each of so many threads: those that a copy has by default are for all of them together, at least one
+/// each.
+fn copiers_of(threads: usize) -> Copiers {
+    let all = Copiers::default().threads();
+    let each = NonZeroUsize::new(all.div_ceil(threads.max(1)));
+    each.map_or_else(Copiers::default, Copiers::Fixed)
 }
 
 /// Parts that one thread reads.
@@ -80,6 +91,7 @@ struct RemoteParts {
     schema: SchemaRef,
     projection: Arc<[usize]>,
     parts: Range<usize>,
+    copiers: Copiers,
 }
 
 /// A part that is being fetched, which ends soon when nobody waits for it any more.
@@ -120,7 +132,9 @@ impl RemoteParts {
         let cancel = CopyCancel::default();
         let (table, schema) = (Arc::clone(&self.table), Arc::clone(&self.schema));
         let (projection, cancelled) = (Arc::clone(&self.projection), cancel.clone());
-        let rows = spawn_blocking(move || table.fetch(part, &projection, &schema, &cancelled));
+        let copiers = self.copiers;
+        let rows =
+            spawn_blocking(move || table.fetch(part, &projection, &schema, copiers, &cancelled));
         Fetching {
             rows,
             bytes,
@@ -174,6 +188,7 @@ impl PartitionStream for RemoteParts {
                 schema: Arc::clone(&self.schema),
                 projection: Arc::clone(&self.projection),
                 parts: self.parts.clone(),
+                copiers: self.copiers,
             },
             next: None,
             memory: MemoryConsumer::new("RemoteScan").register(context.memory_pool()),
@@ -182,5 +197,16 @@ impl PartitionStream for RemoteParts {
         let parts = parts.map_ok(|rows| iter(slices(&rows, SLICE_ROWS).map(Ok)));
         let schema = Arc::clone(&self.schema);
         Box::pin(RecordBatchStreamAdapter::new(schema, parts.try_flatten()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn threads_of_a_scan_share_its_copiers() {
+        let of = |threads| copiers_of(threads).threads();
+        assert_eq!([0, 1, 2, 4, 5, 64].map(of), [5, 5, 3, 2, 1, 1]);
     }
 }

@@ -11,7 +11,9 @@ use arrow::datatypes::{Schema, SchemaRef};
 use arrow::error::ArrowError;
 use arrow::ipc::reader::StreamDecoder;
 use arrow::ipc::writer::StreamWriter;
-use nearfar_kernels::copy::{CopyCancel, CopyError, CopyOptions, Fetch, FetchError, staged_from};
+use nearfar_kernels::copy::{
+    Copiers, CopyCancel, CopyError, CopyOptions, Fetch, FetchError, staged_from,
+};
 use nearfar_rdma::{RemoteBuffer, RemoteError, RemoteHost};
 
 use crate::slices::slices;
@@ -123,12 +125,13 @@ impl RemoteTable {
             .sum()
     }
 
-    /// The rows of a part with these columns, fetched by copiers.
+    /// The rows of a part with these columns, fetched by so many copiers.
     pub(super) fn fetch(
         &self,
         part: usize,
         projection: &[usize],
         schema: &SchemaRef,
+        copiers: Copiers,
         cancel: &CopyCancel,
     ) -> Result<RecordBatch, RemoteTableError> {
         let columns: Vec<&RemoteColumn> = projection
@@ -147,7 +150,11 @@ impl RemoteTable {
             failed: &failed,
         };
         let to = bytes.iter_mut().map(Vec::as_mut_slice).collect();
-        let copied = staged_from(to, CopyOptions::default(), cancel, fetch, |staged| {
+        let options = CopyOptions {
+            copiers,
+            ..CopyOptions::default()
+        };
+        let copied = staged_from(to, options, cancel, fetch, |staged| {
             (0..columns.len()).try_for_each(|column| staged.wait(column).map(|_| ()))
         });
         if let Err(error) = copied.and_then(|waited| waited) {
