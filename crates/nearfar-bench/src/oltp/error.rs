@@ -13,6 +13,9 @@ pub enum OltpError {
     /// Nearfar's server does not start.
     #[error(transparent)]
     Server(#[from] ServerError),
+    /// No folder for data can be made.
+    #[error("cannot make a folder for data")]
+    Folder(#[source] io::Error),
     /// A statement in this process that failed.
     #[error("a statement failed in this process")]
     Engine {

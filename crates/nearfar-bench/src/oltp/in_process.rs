@@ -1,13 +1,16 @@
 //! The same in this process, through the library: what a statement takes without a connection.
 
 use datafusion::scalar::ScalarValue;
+use nearfar_durable::log::{DataOptions, LogSync};
 use nearfar_sql::engine::{Engine, Session, StatementResult};
 use nearfar_sql::error::EngineError;
+use nearfar_sql::scratch::ScratchFolder;
 use nearfar_sql::sql::Statement;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::error::OltpError;
+use super::run::OltpOptions;
 
 /// Rows of the table that is read.
 const ROWS: i64 = 100_000;
@@ -24,29 +27,34 @@ pub struct InProcess {
     pub inserts_per_s: Vec<f64>,
 }
 
-/// Runs prepared statements one after another on the calling thread, `rounds` times for as long as `turn`
-/// each. To be called on a runtime.
+/// Runs prepared statements one after another on the calling thread, in the rounds and turns of `options`. `engine` makes
+/// what they run in, with a data directory if commits are to wait for the disk. To be called on a runtime.
 ///
 /// # Errors
-/// A statement that fails, or is planned each time.
+/// A statement that fails, or is planned each time where none waits for the disk.
 pub async fn measure_in_process(
-    engine: &Arc<Engine>,
-    rounds: u32,
-    turn: Duration,
+    options: &OltpOptions,
+    engine: impl Fn(Option<DataOptions>) -> Result<Arc<Engine>, EngineError>,
 ) -> Result<InProcess, OltpError> {
-    let session = engine.session();
-    let measured = rounds_of(&session, rounds, turn).await;
-    let measured = measured.map_err(|source| OltpError::Engine {
+    let failed = |source| OltpError::Engine {
         source: Box::new(source),
-    })?;
-    measured.ok_or(OltpError::Planned)
+    };
+    let folder = ScratchFolder::make(&options.directory, "oltp").map_err(OltpError::Folder)?;
+    let data = options.durable.then(|| DataOptions {
+        sync: LogSync::On,
+        checkpoint_at_end: false,
+        ..DataOptions::new(folder.path().join("data"))
+    });
+    let engine = engine(data).map_err(failed)?;
+    let measured = rounds_of(&engine.session(), options).await;
+    measured.map_err(failed)?.ok_or(OltpError::Planned)
 }
 
 async fn rounds_of(
     session: &Session,
-    rounds: u32,
-    turn: Duration,
+    options: &OltpOptions,
 ) -> Result<Option<InProcess>, EngineError> {
+    let turn = options.turn;
     let tables = "CREATE TABLE accounts (id BIGINT PRIMARY KEY, branch INT, balance INT, filler VARCHAR);
                   CREATE TABLE history (id BIGINT PRIMARY KEY, account BIGINT, delta INT, note VARCHAR)";
     session.execute(tables).await?;
@@ -62,9 +70,12 @@ async fn rounds_of(
     let read = Repeated::prepare(session, read, vec![key.next().into()]).await?;
     let insert = "INSERT INTO history VALUES ($1, $2, 7, 'a note')";
     let mut rows = 0_i64;
-    let insert = Repeated::prepare(session, insert, vec![(-1_i64).into(), 1_i64.into()]).await?;
+    let insert = Repeated {
+        waits: options.durable,
+        ..Repeated::prepare(session, insert, vec![(-1_i64).into(), 1_i64.into()]).await?
+    };
     let mut rates = InProcess::default();
-    for _ in 0..rounds {
+    for _ in 0..options.rounds {
         let Some(reads) = read
             .run(session, turn, |values| values[0] = key.next().into())
             .await?
@@ -99,6 +110,8 @@ impl Keys {
 struct Repeated {
     statement: Statement,
     values: Vec<ScalarValue>,
+    /// Whether it waits for the disk.
+    waits: bool,
 }
 
 impl Repeated {
@@ -112,7 +125,11 @@ impl Repeated {
             message: "a text without a statement".to_owned(),
         })?;
         session.compile(&statement, &values).await?;
-        Ok(Self { statement, values })
+        Ok(Self {
+            statement,
+            values,
+            waits: false,
+        })
     }
 
     /// Statements per second; none where one is planned.
@@ -127,12 +144,13 @@ impl Repeated {
         while began.elapsed() < turn {
             for _ in 0..STATEMENTS {
                 change(&mut values);
-                match session.run_immediately(&self.statement, &values)? {
-                    Some(StatementResult::Rows(rows)) => {
-                        rows.collect().await?;
-                    }
-                    Some(StatementResult::Command(_)) => {}
+                let result = match session.run_immediately(&self.statement, &values)? {
+                    Some(result) => result,
+                    None if self.waits => session.run_with(&self.statement, &values).await?,
                     None => return Ok(None),
+                };
+                if let StatementResult::Rows(rows) = result {
+                    rows.collect().await?;
                 }
             }
             count += u64::from(STATEMENTS);

@@ -28,6 +28,7 @@ impl OltpOutcome {
             "scale": options.scale,
             "threads": options.threads,
             "clients": options.clients,
+            "durable": options.durable,
         })
     }
 

@@ -29,7 +29,9 @@ pub struct OltpOptions {
     pub turn: Duration,
     /// Whether PostgreSQL is measured beside it.
     pub beside_postgres: bool,
-    /// The folder below which those for scripts and PostgreSQL's files are made.
+    /// Whether commits wait for the disk, PostgreSQL's too.
+    pub durable: bool,
+    /// The folder below which those for scripts, data and PostgreSQL's files are made.
     pub directory: PathBuf,
 }
 
@@ -73,10 +75,15 @@ pub fn measure_oltp(
         source,
     })?;
     let most = options.clients.iter().max().copied().unwrap_or(1);
-    let server = ServerProcess::start(&options.program, options.threads, None)?;
+    // Removed once the server has ended.
+    let data = options.durable.then(|| scripts.path().join("data"));
+    let server = ServerProcess::start(&options.program, options.threads, data.as_deref())?;
     let postgres = match options.beside_postgres {
         true => {
-            let upkeep = Upkeep::InMemory;
+            let upkeep = match options.durable {
+                true => Upkeep::Durable,
+                false => Upkeep::InMemory,
+            };
             Some(Postgres::start(&options.directory, most, upkeep)?)
         }
         false => None,

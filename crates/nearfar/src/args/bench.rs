@@ -447,7 +447,8 @@ pub struct BenchClusterArgs {
 #[command(after_help = "\
 Examples:
   nearfar bench oltp
-  nearfar bench oltp --rival postgres --clients 1,4,16 --format json > oltp.jsonl")]
+  nearfar bench oltp --rival postgres --clients 1,4,16 --format json > oltp.jsonl
+  nearfar bench oltp --rival postgres --durable --directory /disk")]
 pub struct BenchOltpArgs {
     /// Numbers of clients.
     #[arg(
@@ -469,9 +470,12 @@ pub struct BenchOltpArgs {
     /// Compare with this server too; it must be installed.
     #[arg(long, value_name = "NAME")]
     pub rival: Option<ServerRival>,
+    /// Wait for the disk at each commit, in all databases; by default none does.
+    #[arg(long)]
+    pub durable: bool,
     #[command(flatten)]
     pub threads: ThreadArgs,
-    /// Write scripts and PostgreSQL's files below this folder; they are removed in the end [default: the
+    /// Write scripts, data and PostgreSQL's files below this folder; they are removed in the end [default: the
     /// system's folder for temporary files].
     #[arg(long, value_name = "FOLDER")]
     pub directory: Option<PathBuf>,

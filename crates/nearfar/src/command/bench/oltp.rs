@@ -2,8 +2,6 @@
 
 use anyhow::Context;
 use nearfar_bench::oltp::{OltpOptions, measure_in_process, measure_oltp};
-use nearfar_sql::engine::EngineOptions;
-use nearfar_topology::Topology;
 
 use super::figures_table::FiguresTable;
 use crate::args::BenchOltpArgs;
@@ -23,18 +21,14 @@ pub fn run(args: &BenchOltpArgs) -> anyhow::Result<()> {
         rounds: args.rounds.get(),
         turn: args.seconds,
         beside_postgres: args.rival.is_some(),
+        durable: args.durable,
         directory: directory.unwrap_or_else(std::env::temp_dir),
     };
-    let engine = EngineOptions {
-        threads: options.threads,
-        ..EngineOptions::new(Topology::this_machine()?)
-    };
+    let engine = machine::engines(options.threads)?;
     let outcome = run_shown(move |live| {
         live.say("statements in this process".to_owned());
-        let runtime = machine::many_threads(engine.threads)?;
-        let engine = machine::one_of_several(engine)?;
-        let measured = measure_in_process(&engine, options.rounds, options.turn);
-        let in_process = runtime.block_on(measured)?;
+        let runtime = machine::many_threads(options.threads)?;
+        let in_process = runtime.block_on(measure_in_process(&options, engine))?;
         Ok(measure_oltp(&options, in_process, |step| live.say(step))?)
     })?;
     let (configuration, metrics) = (outcome.configuration(), outcome.metrics());
