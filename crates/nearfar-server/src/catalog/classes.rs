@@ -17,7 +17,7 @@ use futures::FutureExt;
 use nearfar_sql::engine::{PUBLIC, TEMPORARY};
 use nearfar_sql::error::EngineError;
 use nearfar_sql::scan::table_of;
-use nearfar_sql::sql::{PG_CATALOG, SqlError};
+use nearfar_sql::sql::{PG_CATALOG, SqlError, is_catalog};
 
 use super::constraints::Constraint;
 use super::contents::{Contents, relation_id};
@@ -37,6 +37,7 @@ pub fn all(catalog: &Arc<dyn CatalogProvider>) -> Vec<ScalarUDF> {
         ("pg_total_relation_size", Lookup::Size),
         ("pg_get_indexdef", Lookup::Index),
         ("pg_get_constraintdef", Lookup::Constraint),
+        ("pg_get_viewdef", Lookup::View),
     ];
     let functions = functions.map(|(name, lookup)| {
         ScalarUDF::from(Classes {
@@ -45,7 +46,7 @@ pub fn all(catalog: &Arc<dyn CatalogProvider>) -> Vec<ScalarUDF> {
             catalog: Arc::clone(catalog),
             signature: match lookup {
                 // A column, and whether it is to be read by people.
-                Lookup::Index | Lookup::Constraint => {
+                Lookup::Index | Lookup::Constraint | Lookup::View => {
                     let signatures = (1..=3).map(TypeSignature::Any).collect();
                     Signature::one_of(signatures, Volatility::Stable)
                 }
@@ -68,6 +69,8 @@ enum Lookup {
     Index,
     /// What a table's statement says of a constraint.
     Constraint,
+    /// The query of a view.
+    View,
 }
 
 /// A function of a table's name or identifier.
@@ -104,7 +107,7 @@ impl ScalarUDFImpl for Classes {
 
     fn return_type(&self, _: &[DataType]) -> Result<DataType> {
         Ok(match self.lookup {
-            Lookup::Name | Lookup::Index | Lookup::Constraint => DataType::Utf8,
+            Lookup::Name | Lookup::Index | Lookup::Constraint | Lookup::View => DataType::Utf8,
             Lookup::Identifier { .. } | Lookup::Size => DataType::Int64,
         })
     }
@@ -125,6 +128,7 @@ impl ScalarUDFImpl for Classes {
                 Ok(Arc::new(names.collect::<StringArray>()) as ArrayRef)
             }
             Lookup::Index | Lookup::Constraint => self.declarations(&arguments),
+            Lookup::View => self.views(given),
         };
         found.map(ColumnarValue::Array)
     }
@@ -196,8 +200,11 @@ impl Classes {
                 is_there.then(|| (schema.clone(), name.clone()))
             }
             Relation::Name { schema: None, name } => {
-                let schema = SEARCHED.iter().find(|schema| self.has(schema, name))?;
-                Some(((*schema).to_owned(), name.clone()))
+                let mut searched = SEARCHED.iter();
+                let found = searched.find(|schema| self.has(schema, name)).copied();
+                // The catalogs have names for what has no rows here.
+                let schema = found.or_else(|| is_catalog(name).then_some(PG_CATALOG))?;
+                Some((schema.to_owned(), name.clone()))
             }
             Relation::Identifier(id) => {
                 let schemas = self.catalog.schema_names().into_iter();
@@ -212,14 +219,29 @@ impl Classes {
         }
     }
 
+    /// What there is. Tables in memory are there without waiting.
+    fn contents(&self) -> Result<Contents> {
+        let mut contents = Contents::new("", "");
+        let added = contents.add(self.catalog.as_ref());
+        added.now_or_never().transpose()?;
+        Ok(contents)
+    }
+
+    /// The queries of views; nothing of what is no view.
+    fn views(&self, given: impl Iterator<Item = Option<Relation>>) -> Result<ArrayRef> {
+        let contents = self.contents()?;
+        let queries = given.map(|given| {
+            let (schema, name) = self.find(&given?)?;
+            let mut relations = contents.relations.iter();
+            let view = relations.find(|one| one.schema == schema && one.name == name)?;
+            view.query()
+        });
+        Ok(Arc::new(queries.collect::<StringArray>()))
+    }
+
     /// How the indexes or constraints of these identifiers are declared; nothing of others.
     fn declarations(&self, arguments: &[ArrayRef]) -> Result<ArrayRef> {
-        let mut contents = Contents::new("", "");
-        // Tables in memory are there without waiting.
-        contents
-            .add(self.catalog.as_ref())
-            .now_or_never()
-            .transpose()?;
+        let contents = self.contents()?;
         let numbers = |of: &ArrayRef| cast(of, &DataType::Int64);
         let ids = numbers(&arguments[0])?;
         let ids = ids.as_primitive::<Int64Type>().iter();

@@ -92,6 +92,16 @@ impl Constraint {
         }
     }
 
+    /// The identifier of its table.
+    pub fn table_id(&self) -> i64 {
+        self.table.id()
+    }
+
+    /// The numbers of its columns, from 1.
+    pub fn column_numbers(&self) -> &[usize] {
+        &self.columns
+    }
+
     /// The names of its columns, in its order.
     pub fn column_names(&self) -> Vec<String> {
         names(&self.table, &self.columns)

@@ -7,9 +7,10 @@ use arrow::datatypes::{FieldRef, Schema, SchemaRef};
 use datafusion::catalog::{CatalogProvider, TableProvider};
 use datafusion::error::Result;
 use datafusion::logical_expr::TableType;
-use nearfar_sql::engine::{PUBLIC, TEMPORARY, sequence_of};
+use nearfar_sql::engine::{PUBLIC, TEMPORARY, sequence_of, view_sql};
 use nearfar_sql::scan::table_of;
-use nearfar_sql::sql::PG_CATALOG;
+use nearfar_sql::sql::{PG_CATALOG, view_query};
+use nearfar_table::sequence::SequenceDefinition;
 use nearfar_table::table::{IdentityKind, IndexDefinition, TableId, TableRules};
 use pgwire::api::Type;
 
@@ -66,6 +67,10 @@ pub struct Relation {
     pub indexes: usize,
     /// Whether foreign keys lead to it or from it.
     pub has_references: bool,
+    /// How it was declared, if it is a sequence.
+    pub sequence: Option<Arc<SequenceDefinition>>,
+    /// The statement that made it, if it is a view.
+    pub definition: Option<String>,
 }
 
 /// A column of a table or view.
@@ -117,13 +122,13 @@ impl Contents {
         let indexes: Vec<Arc<IndexDefinition>> = indexes
             .map(|index| Arc::clone(index.definition()))
             .collect();
-        let is_sequence = sequence_of(provider).is_some();
+        let sequence = sequence_of(provider).map(|sequence| sequence.definition());
         let relation = Arc::new(Relation {
             schema: schema.to_owned(),
             name,
             kind: match provider.table_type() {
                 TableType::View => RelationKind::View,
-                _ if is_sequence => RelationKind::Sequence,
+                _ if sequence.is_some() => RelationKind::Sequence,
                 _ => RelationKind::Table,
             },
             columns: provider.schema(),
@@ -131,6 +136,8 @@ impl Contents {
             table: table.map(|table| table.id()),
             indexes: indexes.len(),
             has_references: table.is_some_and(|table| table.has_references()),
+            sequence,
+            definition: view_sql(provider),
         });
         let indexes = indexes.into_iter().map(|definition| {
             Arc::new(Relation {
@@ -145,6 +152,8 @@ impl Contents {
                 table: None,
                 indexes: 0,
                 has_references: false,
+                sequence: None,
+                definition: None,
             })
         });
         let all = [Arc::clone(&relation)].into_iter().chain(indexes);
@@ -195,6 +204,17 @@ impl Relation {
         relation_id(&self.schema, &self.name)
     }
 
+    /// Whether it is found without its schema.
+    pub fn is_in_sight(&self) -> bool {
+        [PUBLIC, TEMPORARY].contains(&self.schema.as_str())
+    }
+
+    /// The query that it is, if it is a view, as PostgreSQL gives it: with a semicolon.
+    pub fn query(&self) -> Option<String> {
+        let query = view_query(self.definition.as_deref()?)?;
+        Some(format!(" {};", query.sql))
+    }
+
     /// Whether it is of one session.
     pub fn is_temporary(&self) -> bool {
         self.schema == TEMPORARY
@@ -231,6 +251,14 @@ pub fn rule_id(table: i64, name: &str) -> i64 {
 /// The identifier of the default of a column.
 pub fn default_id(table: i64, column: i64) -> i64 {
     hashed(("default", table, column))
+}
+
+/// The identifier of a function, which follows from its name; 0 for none, whose name is `-`.
+pub fn function_id(name: &str) -> i64 {
+    match name {
+        "-" => 0,
+        name => hashed(("function", name)),
+    }
 }
 
 /// Whether the table of this identifier is found without its schema.

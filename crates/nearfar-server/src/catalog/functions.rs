@@ -23,7 +23,8 @@ use pgwire::api::Type;
 use postgres_types::Kind;
 
 use super::SERVER_VERSION;
-use super::contents::{OWNER, is_visible};
+use super::contents::{OWNER, function_id, is_visible};
+use super::keys::quoted;
 use super::tables::types;
 
 /// What is true of the modifiers of numeric types in PostgreSQL: they count from here, and the scale
@@ -46,7 +47,7 @@ pub fn all(user: &str, database: &str) -> Vec<ScalarUDF> {
         ("pg_get_userbyid", text(OWNER)),
         ("pg_encoding_to_char", text("UTF8")),
         ("pg_tablespace_location", text("")),
-        ("pg_get_viewdef", none()),
+        ("acldefault", none()),
         ("pg_get_function_result", none()),
         ("pg_get_function_arguments", none()),
         ("obj_description", none()),
@@ -82,7 +83,9 @@ pub fn all(user: &str, database: &str) -> Vec<ScalarUDF> {
         ("format_type", 2..=2, DataType::Utf8, formatted_type),
         ("pg_get_expr", 2..=3, DataType::Utf8, expression),
         ("pg_typeof", 1..=1, DataType::Utf8, type_of),
+        ("quote_ident", 1..=1, DataType::Utf8, quoted_names),
         ("to_regtype", 1..=1, DataType::Int64, type_of_name),
+        ("pg_regproc", 1..=1, DataType::Int64, function_of_name),
         ("pg_size_pretty", 1..=1, DataType::Utf8, pretty_size),
         ("current_schemas", 1..=1, texts, schemas_in_sight),
         ("_pg_expandarray", 1..=1, placed, placed_elements),
@@ -210,6 +213,21 @@ fn type_of_name(arguments: &[ArrayRef]) -> Result<ArrayRef> {
         known.next().map(|kind| i64::from(kind.oid()))
     });
     Ok(Arc::new(ids.collect::<Int64Array>()))
+}
+
+/// The identifiers of functions by their names.
+fn function_of_name(arguments: &[ArrayRef]) -> Result<ArrayRef> {
+    let names = cast(&arguments[0], &DataType::Utf8)?;
+    let ids = names.as_string::<i32>().iter();
+    let ids = ids.map(|name| name.map(function_id));
+    Ok(Arc::new(ids.collect::<Int64Array>()))
+}
+
+/// Names as they must be written.
+fn quoted_names(arguments: &[ArrayRef]) -> Result<ArrayRef> {
+    let names = cast(&arguments[0], &DataType::Utf8)?;
+    let quoted = names.as_string::<i32>().iter().map(|name| name.map(quoted));
+    Ok(Arc::new(quoted.collect::<StringArray>()))
 }
 
 /// The name of the type that values have.

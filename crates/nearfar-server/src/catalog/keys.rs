@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use arrow::datatypes::Schema;
 use nearfar_sql::columns::{Columns, Of};
-use nearfar_table::table::{IndexColumn, IndexDefinition, IndexRole};
+use nearfar_table::table::{IndexColumn, IndexDefinition, IndexPlacement, IndexPolicy, IndexRole};
 
 use super::contents::{Contents, Relation, RelationKind, default_id};
 
@@ -88,12 +88,13 @@ impl Index {
         let columns = definition.columns.iter();
         let columns: Vec<String> = columns.map(|own| ordered(&table.columns, own)).collect();
         format!(
-            "CREATE {unique}INDEX {} ON {}.{} USING {} ({})",
+            "CREATE {unique}INDEX {} ON {}.{} USING {} ({}){}",
             quoted(&definition.name),
             quoted(&table.schema),
             quoted(&table.name),
             definition.kind.name(),
-            columns.join(", ")
+            columns.join(", "),
+            place(&definition.placement)
         )
     }
 
@@ -108,6 +109,23 @@ impl Index {
         let columns: Vec<String> = columns.map(|own| name(&self.table.columns, own)).collect();
         Some(format!("{key} ({})", columns.join(", ")))
     }
+}
+
+/// What a statement says of where the nodes of an index go; nothing where that is by default.
+fn place(placement: &IndexPlacement) -> String {
+    let mut text = String::new();
+    if placement.policy != IndexPolicy::default() {
+        text.push_str(&format!(" WITH (policy = {}", placement.policy.name()));
+        if placement.policy.has_share() {
+            let share = f64::from(placement.near_percent) / 100.0;
+            text.push_str(&format!(", near_share = {share}"));
+        }
+        text.push(')');
+    }
+    if let Some(tier) = &placement.tier {
+        text.push_str(&format!(" TABLESPACE {}", quoted(tier)));
+    }
+    text
 }
 
 fn name(columns: &Schema, own: &IndexColumn) -> String {
@@ -166,6 +184,18 @@ pub const ATTRDEF: &Columns<Default> = &[
     ("adbin", Of::Text(|it| Some(it.sql.clone()))),
 ];
 
+/// Indexes as texts.
+pub const INDEXES: &Columns<Index> = &[
+    ("schemaname", Of::Text(|it| Some(it.table.schema.clone()))),
+    ("tablename", Of::Text(|it| Some(it.table.name.clone()))),
+    ("indexname", Of::Text(|it| Some(it.definition.name.clone()))),
+    (
+        "tablespace",
+        Of::Text(|it| it.definition.placement.tier.clone()),
+    ),
+    ("indexdef", Of::Text(|it| Some(it.statement()))),
+];
+
 pub const INDEX: &Columns<Index> = &[
     ("indexrelid", Of::Number(|it| it.relation.id())),
     ("indrelid", Of::Number(|it| it.table.id())),
@@ -195,3 +225,28 @@ pub const INDEX: &Columns<Index> = &[
     ("indexprs", Of::Null),
     ("indpred", Of::Null),
 ];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn statements_say_where_nodes_go() {
+        let of = |policy, near_percent, tier: Option<&str>| {
+            place(&IndexPlacement {
+                policy,
+                near_percent,
+                tier: tier.map(str::to_owned),
+            })
+        };
+        assert_eq!(of(IndexPolicy::Near, 20, None), "");
+        assert_eq!(
+            of(IndexPolicy::Far, 20, Some("far")),
+            " WITH (policy = far) TABLESPACE far"
+        );
+        assert_eq!(
+            of(IndexPolicy::Sidle, 15, Some("Cxl 1")),
+            " WITH (policy = sidle, near_share = 0.15) TABLESPACE \"Cxl 1\""
+        );
+    }
+}

@@ -7,6 +7,7 @@
 mod classes;
 mod constraints;
 mod contents;
+mod dependencies;
 mod empty;
 mod functions;
 mod information;
@@ -33,10 +34,11 @@ use information::InformationSchema;
 use settings::Setting;
 use tables::{TABLES, Table};
 
-/// The version of PostgreSQL whose catalogs, protocol and manners are followed.
-pub const SERVER_VERSION: &str = "16.0 (Nearfar)";
+/// The version of PostgreSQL whose catalogs, protocol and manners are followed. `pg_dump` dumps no server that is newer
+/// than itself.
+pub const SERVER_VERSION: &str = "15.0 (Nearfar)";
 /// The same as one number.
-pub const SERVER_VERSION_NUMBER: &str = "160000";
+pub const SERVER_VERSION_NUMBER: &str = "150000";
 
 /// Gives a session of `user` the catalogs and their functions.
 pub fn add(session: &Session, user: &str, database: &str) {

@@ -2,18 +2,20 @@
 
 use std::sync::Arc;
 
-use arrow::array::RecordBatch;
-use arrow::datatypes::SchemaRef;
+use arrow::array::{ArrayRef, Int64Array, RecordBatch};
+use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use arrow::error::ArrowError;
 use nearfar_sql::columns::{Columns, Of, batch, schema};
+use nearfar_sql::sql::PG_CATALOG;
 use nearfar_table::table::IndexKind;
 use pgwire::api::Type;
 use postgres_types::Kind;
 
 use super::constraints::{self, Constraint};
 use super::contents::{
-    Attribute, Contents, OWNER, OWNER_ID, Relation, RelationKind, USER_ID, schema_id,
+    Attribute, Contents, OWNER, OWNER_ID, Relation, RelationKind, USER_ID, relation_id, schema_id,
 };
+use super::dependencies;
 use super::empty;
 use super::keys::{self, Index};
 use super::settings::{self, SETTING};
@@ -31,10 +33,26 @@ macro_rules! table {
     ($name:literal, $columns:expr, $rows:expr) => {
         Table {
             name: $name,
-            schema: || schema($columns),
-            batch: |contents| batch($columns, &$rows(contents)),
+            schema: || with_own_column(&schema($columns)),
+            batch: |contents| with_own_ids(&batch($columns, &$rows(contents))?, $name),
         }
     };
+}
+
+/// The column that says which catalog a row is of: in PostgreSQL, every table has it behind all others, unseen.
+const OWN_ID: &str = "tableoid";
+
+fn with_own_column(schema: &SchemaRef) -> SchemaRef {
+    let own = Arc::new(Field::new(OWN_ID, DataType::Int64, true));
+    let fields = schema.fields().iter().cloned().chain([own]);
+    Arc::new(Schema::new(fields.collect::<Vec<_>>()))
+}
+
+fn with_own_ids(batch: &RecordBatch, name: &str) -> Result<RecordBatch, ArrowError> {
+    let ids = Int64Array::from(vec![relation_id(PG_CATALOG, name); batch.num_rows()]);
+    let columns = batch.columns().iter().cloned();
+    let columns = columns.chain([Arc::new(ids) as ArrayRef]).collect();
+    RecordBatch::try_new(with_own_column(&batch.schema()), columns)
 }
 
 /// All catalogs that can be read.
@@ -59,10 +77,22 @@ pub const TABLES: &[Table] = &[
     table!("pg_attrdef", keys::ATTRDEF, keys::defaults),
     table!("pg_collation", empty::COLLATION, empty::none),
     table!("pg_constraint", constraints::CONSTRAINT, Constraint::all),
+    table!("pg_depend", dependencies::DEPEND, dependencies::all),
     table!("pg_description", empty::DESCRIPTION, empty::none),
+    table!(
+        "pg_extension",
+        dependencies::EXTENSIONS,
+        dependencies::extensions
+    ),
     table!("pg_index", keys::INDEX, Index::all),
+    table!("pg_indexes", keys::INDEXES, Index::all),
     table!("pg_inherits", empty::INHERITS, empty::none),
     table!("pg_proc", empty::PROC, empty::none),
+    table!(
+        "pg_sequence",
+        dependencies::SEQUENCE,
+        dependencies::sequences
+    ),
 ];
 
 /// A way in which tables or indexes are kept.
@@ -216,6 +246,7 @@ const ATTRIBUTE: &Columns<Attribute> = &[
     ("attacl", Of::Null),
     ("attoptions", Of::Null),
     ("attfdwoptions", Of::Null),
+    ("attmissingval", Of::Null),
 ];
 
 const NAMESPACE: &Columns<String> = &[
@@ -334,7 +365,7 @@ const VIEW: &Columns<Arc<Relation>> = &[
     ("schemaname", Of::Text(|it| Some(it.schema.clone()))),
     ("viewname", Of::Text(|it| Some(it.name.clone()))),
     ("viewowner", Of::Text(|_| Some(OWNER.to_owned()))),
-    ("definition", Of::Null),
+    ("definition", Of::Text(|it| it.query())),
 ];
 
 /// The types that columns and parameters have.
@@ -396,6 +427,22 @@ fn array_of(kind: &Type) -> i64 {
     array.map_or(0, |array| array.oid().into())
 }
 
+/// What the functions of a type begin with, which read and write its values.
+fn procedures(kind: &Type) -> String {
+    if element(kind) != 0 {
+        return "array_".to_owned();
+    }
+    match *kind {
+        Type::DATE
+        | Type::TIME
+        | Type::TIMESTAMP
+        | Type::TIMESTAMPTZ
+        | Type::INTERVAL
+        | Type::NUMERIC => format!("{}_", kind.name()),
+        _ => kind.name().to_owned(),
+    }
+}
+
 const TYPE: &Columns<Type> = &[
     ("oid", Of::Number(|it| it.oid().into())),
     ("typname", Of::Text(|it| Some(it.name().to_owned()))),
@@ -415,9 +462,11 @@ const TYPE: &Columns<Type> = &[
     ("typsubscript", Of::Number(|_| 0)),
     ("typelem", Of::Number(element)),
     ("typarray", Of::Number(array_of)),
-    ("typinput", Of::Number(|_| 0)),
-    ("typoutput", Of::Number(|_| 0)),
-    ("typreceive", Of::Number(|_| 0)),
+    ("typinput", Of::Text(|it| Some(procedures(it) + "in"))),
+    ("typoutput", Of::Text(|it| Some(procedures(it) + "out"))),
+    ("typreceive", Of::Text(|it| Some(procedures(it) + "recv"))),
+    ("typsend", Of::Text(|it| Some(procedures(it) + "send"))),
+    ("typstorage", Of::Text(|_| letter("p"))),
     ("typnotnull", Of::Flag(|_| false)),
     ("typbasetype", Of::Number(|_| 0)),
     ("typtypmod", Of::Number(|_| -1)),
@@ -441,6 +490,18 @@ mod tests {
         for table in TABLES {
             let batch = (table.batch)(&contents).expect(table.name);
             assert_eq!(batch.schema(), (table.schema)(), "{}", table.name);
+        }
+    }
+
+    #[test]
+    fn types_have_the_functions_that_postgresql_has() {
+        for (kind, expected) in [
+            (Type::INT4, "int4"),
+            (Type::VARCHAR, "varchar"),
+            (Type::TIMESTAMPTZ, "timestamptz_"),
+            (Type::TEXT_ARRAY, "array_"),
+        ] {
+            assert_eq!(procedures(&kind), expected);
         }
     }
 

@@ -272,13 +272,13 @@ fn of_sql(error: &SqlError) -> &'static str {
         SqlError::NoSuchKey => state::INVALID_COLUMN_REFERENCE,
         SqlError::TooDeep { .. } => state::STATEMENT_TOO_COMPLEX,
         SqlError::InUse { .. } => state::OBJECTS_DEPEND,
-        SqlError::NotInMemory { .. } => state::WRONG_OBJECT_TYPE,
+        SqlError::NotInMemory { .. } | SqlError::NotDeferrable { .. } => state::WRONG_OBJECT_TYPE,
         SqlError::UnknownColumn { .. }
         | SqlError::ColumnPlacement(StrategyError::UnknownColumn { .. }) => state::UNDEFINED_COLUMN,
         SqlError::TableExists { .. } | SqlError::IndexExists { .. } => state::DUPLICATE_TABLE,
-        SqlError::UnknownIndex { .. } | SqlError::UnknownConstraint { .. } => {
-            state::UNDEFINED_OBJECT
-        }
+        SqlError::UnknownIndex { .. }
+        | SqlError::UnknownConstraint { .. }
+        | SqlError::NoSuchConstraint { .. } => state::UNDEFINED_OBJECT,
         SqlError::IndexOfConstraint { .. } => state::OBJECTS_DEPEND,
         SqlError::SeveralPrimaryKeys { .. } => state::INVALID_TABLE_DEFINITION,
         SqlError::TooManyColumns { .. } => state::TOO_MANY_COLUMNS,

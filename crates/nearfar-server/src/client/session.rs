@@ -42,7 +42,7 @@ impl Connection {
                 self.portals.clear();
             }
             SessionCommand::Set { .. }
-            | SessionCommand::SetIsolation { .. }
+            | SessionCommand::SetTransaction { .. }
             | SessionCommand::SetConstraints { .. }
             | SessionCommand::Reset { .. }
             | SessionCommand::ResetAll

@@ -42,12 +42,13 @@ const IDLE_SESSION_TIMEOUT: &str = "idle_session_timeout";
 const IDLE_IN_TRANSACTION_TIMEOUT: &str = "idle_in_transaction_session_timeout";
 
 /// The settings: name, value at first, and what it can be.
-const KNOWN: [(&str, &str, Rule); 25] = [
+const KNOWN: [(&str, &str, Rule); 29] = [
     (STATEMENT_TIMEOUT, "0", Rule::Time),
     (IDLE_SESSION_TIMEOUT, "0", Rule::Time),
     (IDLE_IN_TRANSACTION_TIMEOUT, "0", Rule::Time),
     ("application_name", "", Rule::Any),
     ("bytea_output", "hex", Rule::Fixed),
+    ("check_function_bodies", "on", Rule::Any),
     ("client_encoding", "UTF8", Rule::Fixed),
     ("client_min_messages", "notice", Rule::Any),
     ("datestyle", "ISO, MDY", Rule::Fixed),
@@ -63,12 +64,15 @@ const KNOWN: [(&str, &str, Rule); 25] = [
     ("server_version", SERVER_VERSION, Rule::Fixed),
     ("server_version_num", SERVER_VERSION_NUMBER, Rule::Fixed),
     ("role", "none", Rule::Own),
+    ("row_security", "on", Rule::Any),
     (SESSION_AUTHORIZATION, "", Rule::Own),
     ("standard_conforming_strings", "on", Rule::Fixed),
+    ("synchronize_seqscans", "on", Rule::Any),
     ("timezone", "UTC", Rule::Fixed),
     (TRANSACTION_ISOLATION, "read committed", Rule::Fixed),
     ("transaction_read_only", "off", Rule::Fixed),
     ("max_identifier_length", "63", Rule::Fixed),
+    ("xmloption", "content", Rule::Any),
 ];
 
 /// Settings of the store that PostgreSQL has too, and that are shown as it shows them.
@@ -485,7 +489,10 @@ fn is_same(name: &str, fixed: &str, value: &str, default: &str) -> bool {
     match name {
         "client_encoding" => ["utf8", "unicode"].contains(&value.as_str()),
         "datestyle" => value.starts_with("iso"),
+        // What dumps say, whose names all have their schemas.
+        "search_path" if value.is_empty() => true,
         "search_path" => value.split(',').any(|schema| schema == "public"),
+        "default_table_access_method" if value == "heap" => true,
         "timezone" => ["utc", "etc/utc", "gmt", "z", "0"].contains(&value.as_str()),
         _ if default.is_empty() => value == plain(fixed),
         _ => {

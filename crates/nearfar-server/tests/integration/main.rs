@@ -9,6 +9,7 @@ mod corpus;
 mod differential;
 mod doors;
 mod drivers;
+mod dump;
 mod ends;
 mod fairness;
 mod hostile;

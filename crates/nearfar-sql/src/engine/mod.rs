@@ -45,6 +45,7 @@ pub use crate::settings::{
 pub use attached::parameters_of_row;
 pub use catalog::{CATALOG, INFORMATION_SCHEMA, PUBLIC, SYSTEM, TEMPORARY};
 pub use client::{Described, TransactionState};
+pub use definitions::view_sql;
 pub use distribution::Distribution;
 pub use execute::{Action, ClientRows, PREPARED_MAX, Right};
 pub use known_definitions::KnownDefinitions;

@@ -9,7 +9,7 @@ use super::catalog::SharedCatalog;
 use crate::error::EngineError;
 use crate::scan::table_of;
 use crate::sql::SqlError;
-use nearfar_table::table::{Reference, Table, TableId, TableRules};
+use nearfar_table::table::{Reference, ReferenceCheck, Table, TableId, TableRules};
 
 /// The foreign keys of all permanent tables, found anew whenever one is declared or dropped.
 #[derive(Debug, Default)]
@@ -48,6 +48,15 @@ impl ReferenceMap {
     pub fn table(&self, id: TableId) -> Option<(&NamedTable, Arc<Table>)> {
         let named = self.tables.get(&id)?;
         Some((named, named.table.upgrade()?))
+    }
+
+    /// Whether foreign keys of this name can be deferred; none if there are none.
+    pub fn is_deferrable(&self, name: &str) -> Option<bool> {
+        let named = self.children.values().flatten();
+        let named = named.filter(|child| child.reference.name == name);
+        let mut checks = named.map(|child| child.reference.check).peekable();
+        checks.peek()?;
+        Some(checks.all(|check| check != ReferenceCheck::Always))
     }
 
     /// The tables that foreign keys lead to.

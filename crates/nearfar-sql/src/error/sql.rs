@@ -182,6 +182,18 @@ pub enum SqlError {
         /// The table.
         table: String,
     },
+    /// A constraint that is always checked behind each statement.
+    #[error("constraint \"{constraint}\" is not deferrable")]
+    NotDeferrable {
+        /// The constraint.
+        constraint: String,
+    },
+    /// A name that no constraint has that could be deferred.
+    #[error("constraint \"{constraint}\" does not exist")]
+    NoSuchConstraint {
+        /// The name.
+        constraint: String,
+    },
     /// A name that another index, or a table, has.
     #[error("index \"{index}\": a table or index of its schema has this name already")]
     IndexExists {

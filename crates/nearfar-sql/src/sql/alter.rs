@@ -334,7 +334,7 @@ mod tests {
         for sql in [
             "alter table t owner to me",
             "alter table t disable trigger all",
-            "alter table t alter column c add generated always as identity",
+            "alter table t alter column c add generated always as (1) stored",
         ] {
             let error = alter(sql).expect_err(sql);
             assert!(matches!(error, SqlError::Unsupported { .. }), "{error}");

@@ -9,6 +9,7 @@ use std::ops::ControlFlow;
 use super::SqlError;
 use super::defaults::{expression_query, only_expression};
 use super::script::DIALECT;
+use super::sequences::{NumberedColumn, parse_added_identity};
 use super::statement::{Statement, normalised, statements, syntax};
 
 /// What becomes of a column, or of a name.
@@ -42,6 +43,8 @@ pub(crate) enum ColumnChange {
         /// The new value, of which the old one is cast without.
         using: Option<String>,
     },
+    /// `ADD GENERATED … AS IDENTITY`.
+    Number(NumberedColumn),
     /// `RENAME TO`.
     RenameTable { to: String },
     /// `RENAME CONSTRAINT`.
@@ -156,6 +159,14 @@ pub(super) fn parse_altered(
     }
     if parser.parse_keywords(&[Keyword::DROP, Keyword::NOT, Keyword::NULL]) {
         return Ok(Some(nullable(true)));
+    }
+    if is_keyword(&parser.peek_token().token, Keyword::ADD) {
+        let begin = parser.next_token();
+        let numbered = parse_added_identity(parser, column)?;
+        let what = || format!("ALTER COLUMN … {begin} {}", parser.peek_token());
+        let numbered = numbered
+            .ok_or_else(|| SqlError::unsupported(what(), "there is ADD GENERATED … AS IDENTITY"))?;
+        return Ok(Some(ColumnChange::Number(numbered)));
     }
     let is_type = parser.parse_keyword(Keyword::TYPE)
         || parser.parse_keywords(&[Keyword::SET, Keyword::DATA, Keyword::TYPE]);

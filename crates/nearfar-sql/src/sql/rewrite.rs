@@ -11,7 +11,7 @@ use super::constraints::take_constraints;
 use super::defaults::take_defaults;
 use super::forms::rewrite_forms;
 use super::indexes::take_keys;
-use super::postgres::{length_of, rewrite_catalogs};
+use super::postgres::{length_of, rewrite_catalogs, spell_type};
 use super::sequences::{name_sequences, take_numbered};
 use super::statement::CreateClauses;
 use crate::settings::{Place, is_own_setting};
@@ -70,6 +70,8 @@ fn is_show_tablespaces(ast: &Ast) -> bool {
 
 fn rewrite_ast(mut ast: Ast, clauses: &mut CreateClauses) -> Result<Ast, SqlError> {
     if let Ast::CreateTable(create) = &mut ast {
+        let columns = create.columns.iter_mut();
+        columns.for_each(|column| spell_type(&mut column.data_type));
         clauses.numbered = take_numbered(create)?;
         clauses.defaults = take_defaults(create);
     }

@@ -2,8 +2,8 @@
 
 use datafusion::sql::sqlparser::ast::{
     ColumnOption, ColumnOptionDef, CreateTable, DataType, Expr, FunctionArg, FunctionArgExpr,
-    FunctionArguments, GeneratedAs, ObjectName, SequenceOptions as AstOption, Statement as Ast,
-    VisitMut, VisitorMut,
+    FunctionArguments, GeneratedAs, Ident, ObjectName, ObjectNamePart,
+    SequenceOptions as AstOption, Statement as Ast, VisitMut, VisitorMut,
 };
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::parser::{Parser, ParserError};
@@ -75,9 +75,20 @@ pub struct NumberedColumn {
     pub identity: Option<IdentityKind>,
     /// What is said of the sequence.
     pub options: SequenceClauses,
+    /// The name of the sequence; by default that of its table and column.
+    pub sequence: Option<String>,
 }
 
 impl SequenceClauses {
+    /// The same of a sequence whose numbers have this type, which its column has.
+    #[must_use]
+    pub fn of_type(self, data_type: SequenceType) -> Self {
+        Self {
+            data_type: Some(data_type),
+            ..self
+        }
+    }
+
     /// The sequence of these clauses, where nothing was said before.
     ///
     /// # Errors
@@ -356,24 +367,7 @@ fn parse_option(parser: &mut Parser<'_>) -> Result<Option<AstOption>, ParserErro
 
 /// `GENERATED { ALWAYS | BY DEFAULT } AS IDENTITY [(…)]` of a column, with its options in any order.
 pub(super) fn parse_identity(parser: &mut Parser<'_>) -> Result<Option<ColumnOption>, ParserError> {
-    let always = [
-        Keyword::GENERATED,
-        Keyword::ALWAYS,
-        Keyword::AS,
-        Keyword::IDENTITY,
-    ];
-    let by_default = [
-        Keyword::GENERATED,
-        Keyword::BY,
-        Keyword::DEFAULT,
-        Keyword::AS,
-        Keyword::IDENTITY,
-    ];
-    let generated_as = if parser.parse_keywords(&always) {
-        GeneratedAs::Always
-    } else if parser.parse_keywords(&by_default) {
-        GeneratedAs::ByDefault
-    } else {
+    let Some(generated_as) = parse_generated(parser) else {
         return Ok(None);
     };
     let mut options = Vec::new();
@@ -390,6 +384,66 @@ pub(super) fn parse_identity(parser: &mut Parser<'_>) -> Result<Option<ColumnOpt
         generation_expr_mode: None,
         generated_keyword: true,
     }))
+}
+
+/// `GENERATED { ALWAYS | BY DEFAULT } AS IDENTITY`.
+fn parse_generated(parser: &mut Parser<'_>) -> Option<GeneratedAs> {
+    let always = [
+        Keyword::GENERATED,
+        Keyword::ALWAYS,
+        Keyword::AS,
+        Keyword::IDENTITY,
+    ];
+    let by_default = [
+        Keyword::GENERATED,
+        Keyword::BY,
+        Keyword::DEFAULT,
+        Keyword::AS,
+        Keyword::IDENTITY,
+    ];
+    if parser.parse_keywords(&always) {
+        return Some(GeneratedAs::Always);
+    }
+    let is_by_default = parser.parse_keywords(&by_default);
+    is_by_default.then_some(GeneratedAs::ByDefault)
+}
+
+/// The same of a column that is there, with a name of the sequence among its options.
+pub(super) fn parse_added_identity(
+    parser: &mut Parser<'_>,
+    column: &Ident,
+) -> Result<Option<NumberedColumn>, SqlError> {
+    let Some(generated_as) = parse_generated(parser) else {
+        return Ok(None);
+    };
+    let (mut options, mut sequence) = (SequenceClauses::default(), None);
+    if parser.consume_token(&Token::LParen) {
+        loop {
+            if parser.parse_keywords(&[Keyword::SEQUENCE, Keyword::NAME]) {
+                let name = parser.parse_object_name(false).map_err(syntax)?;
+                let last = name.0.last().and_then(ObjectNamePart::as_ident);
+                sequence = last.map(normalised);
+            } else if let Some(option) = parse_option(parser).map_err(syntax)? {
+                options.take(option)?;
+            } else {
+                break;
+            }
+        }
+        parser.expect_token(&Token::RParen).map_err(syntax)?;
+    }
+    Ok(Some(NumberedColumn {
+        column: normalised(column),
+        identity: Some(identity_kind(generated_as)),
+        options,
+        sequence,
+    }))
+}
+
+fn identity_kind(generated_as: GeneratedAs) -> IdentityKind {
+    match generated_as {
+        GeneratedAs::Always => IdentityKind::Always,
+        _ => IdentityKind::ByDefault,
+    }
 }
 
 fn type_of(data_type: &DataType) -> Result<SequenceType, SqlError> {
@@ -446,11 +500,7 @@ pub(super) fn take_numbered(create: &mut CreateTable) -> Result<Vec<NumberedColu
                 generation_expr: None,
                 ..
             } => {
-                let identity = match kind {
-                    GeneratedAs::Always => IdentityKind::Always,
-                    _ => IdentityKind::ByDefault,
-                };
-                found = Some((Some(identity), options.clone()));
+                found = Some((Some(identity_kind(*kind)), options.clone()));
                 false
             }
             _ => true,
@@ -473,6 +523,7 @@ pub(super) fn take_numbered(create: &mut CreateTable) -> Result<Vec<NumberedColu
             column: normalised(&column.name),
             identity,
             options: clauses,
+            sequence: None,
         });
     }
     Ok(numbered)

@@ -12,9 +12,8 @@ use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan, Word};
 use super::SqlError;
 use super::script::is_space;
 use super::statement::{expect_end, syntax};
-use super::transaction::transaction_modes;
+use super::transaction::{TransactionModes, transaction_modes};
 use crate::settings::{DEFAULT_ISOLATION, isolation_name};
-use nearfar_table::transaction::Isolation;
 
 /// A statement about the session itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -28,13 +27,15 @@ pub enum SessionCommand {
         /// Whether it ends with the transaction.
         is_local: bool,
     },
-    /// `SET TRANSACTION ISOLATION LEVEL`: of the transaction that is open.
-    SetIsolation {
-        /// What its statements read from now on.
-        isolation: Isolation,
+    /// `SET TRANSACTION`: of the transaction that is open.
+    SetTransaction {
+        /// What is said of it.
+        modes: TransactionModes,
     },
-    /// `SET CONSTRAINTS ALL`: when foreign keys that can be deferred are checked, in the transaction that is open.
+    /// `SET CONSTRAINTS`: when foreign keys that can be deferred are checked, in the transaction that is open.
     SetConstraints {
+        /// Their names; none for all.
+        names: Vec<String>,
         /// Whether at its end.
         is_deferred: bool,
     },
@@ -81,6 +82,7 @@ pub(super) fn parse_session(
             set_constraints(&words(), tokens).map(Some)
         }
         Keyword::SET => parse_set(tokens),
+        Keyword::ALTER => owner(&words()),
         Keyword::RESET => reset(&words(), tokens).map(Some),
         Keyword::DISCARD => discard(&words(), tokens).map(Some),
         Keyword::DEALLOCATE => deallocate(&words(), tokens).map(Some),
@@ -97,20 +99,66 @@ fn begins_with(words: &[&Token], keyword: &str) -> bool {
 
 /// The words after `SET`, of which the first is `CONSTRAINTS`.
 fn set_constraints(words: &[&Token], tokens: &[TokenWithSpan]) -> Result<SessionCommand, SqlError> {
-    let [_, Token::Word(which), .., Token::Word(moment)] = words else {
+    let [_, names @ .., Token::Word(moment)] = words else {
         return Err(wrong("ALL DEFERRED or ALL IMMEDIATE", tokens));
     };
     let is_deferred = is_plain(moment, "DEFERRED");
     if !is_deferred && !is_plain(moment, "IMMEDIATE") {
         return Err(wrong("DEFERRED or IMMEDIATE", tokens));
     }
-    match is_plain(which, "ALL") && words.len() == 3 {
-        true => Ok(SessionCommand::SetConstraints { is_deferred }),
-        false => Err(SqlError::unsupported(
-            "SET CONSTRAINTS with names",
-            "use SET CONSTRAINTS ALL",
-        )),
+    let names = match names {
+        [Token::Word(all)] if is_plain(all, "ALL") => Vec::new(),
+        names => {
+            let names = names.split(|token| **token == Token::Comma);
+            // Names differ where their schemas do, and are looked for in all of them.
+            let names = names.map(|name| match name {
+                [Token::Word(name)] | [Token::Word(_), Token::Period, Token::Word(name)] => {
+                    Ok(match name.quote_style {
+                        Some(_) => name.value.clone(),
+                        None => name.value.to_lowercase(),
+                    })
+                }
+                _ => Err(wrong("ALL, or names of constraints", tokens)),
+            });
+            names.collect::<Result<_, _>>()?
+        }
+    };
+    Ok(SessionCommand::SetConstraints { names, is_deferred })
+}
+
+/// Who everything belongs to.
+const OWNER: &str = "nearfar";
+
+/// The words after `ALTER`, where they give something to its owner.
+fn owner(words: &[&Token]) -> Result<Option<SessionCommand>, SqlError> {
+    let [
+        Token::Word(kind),
+        ..,
+        Token::Word(owner),
+        Token::Word(to),
+        Token::Word(name),
+    ] = words
+    else {
+        return Ok(None);
+    };
+    if !is_plain(owner, "OWNER") || !is_plain(to, "TO") {
+        return Ok(None);
     }
+    let known = ["CURRENT_ROLE", "CURRENT_USER", "SESSION_USER"];
+    if name.value != OWNER && !known.iter().any(|known| is_plain(name, known)) {
+        return Err(SqlError::unsupported(
+            format!("ALTER {} … OWNER TO {}", kind.value, name.value),
+            "everything belongs to nearfar: leave it out, as pg_dump --no-owner does",
+        ));
+    }
+    let kinds = [
+        ("TABLE", "ALTER TABLE"),
+        ("SCHEMA", "ALTER SCHEMA"),
+        ("SEQUENCE", "ALTER SEQUENCE"),
+        ("VIEW", "ALTER VIEW"),
+    ];
+    let kind = kinds.iter().find(|(word, _)| is_plain(kind, word));
+    Ok(kind.map(|(_, tag)| nothing(tag)))
 }
 
 fn nothing(tag: &'static str) -> SessionCommand {
@@ -271,18 +319,18 @@ fn characteristics(
     of_session: bool,
 ) -> Result<SessionCommand, SqlError> {
     let said = transaction_modes(modes)?;
-    match (said.isolation, of_session) {
+    match said.isolation {
+        _ if !of_session => Ok(SessionCommand::SetTransaction { modes: said }),
         _ if said.is_read_only => Err(SqlError::unsupported(
-            "SET … TRANSACTION READ ONLY",
+            "SET SESSION CHARACTERISTICS AS TRANSACTION READ ONLY",
             "use BEGIN READ ONLY",
         )),
-        (Some(isolation), true) => Ok(SessionCommand::Set {
+        Some(isolation) => Ok(SessionCommand::Set {
             name: DEFAULT_ISOLATION.to_owned(),
             value: Some(isolation_name(isolation).to_owned()),
             is_local: false,
         }),
-        (Some(isolation), false) => Ok(SessionCommand::SetIsolation { isolation }),
-        (None, _) => Ok(nothing("SET")),
+        None => Ok(nothing("SET")),
     }
 }
 
@@ -330,6 +378,7 @@ fn one_value(value: &Expr) -> Option<String> {
 mod tests {
     use super::super::statement::{StatementKind, statements};
     use super::*;
+    use nearfar_table::transaction::Isolation;
 
     fn command(sql: &str) -> SessionCommand {
         match statements(sql).expect(sql).remove(0).kind() {
@@ -403,9 +452,21 @@ mod tests {
             ("DEALLOCATE PREPARE \"P q\"", name("P q")),
             ("DEALLOCATE \"all\"", name("all")),
             ("DEALLOCATE PREPARE", name("prepare")),
+            (
+                "SET CONSTRAINTS A, public.\"B c\" IMMEDIATE",
+                SessionCommand::SetConstraints {
+                    names: vec!["a".to_owned(), "B c".to_owned()],
+                    is_deferred: false,
+                },
+            ),
             ("DISCARD ALL", SessionCommand::DiscardAll),
             ("DISCARD TEMPORARY", SessionCommand::DiscardTemporary),
             ("DISCARD PLANS", nothing("DISCARD PLANS")),
+            ("ALTER TABLE s.t OWNER TO nearfar", nothing("ALTER TABLE")),
+            (
+                "ALTER SCHEMA s OWNER TO CURRENT_USER",
+                nothing("ALTER SCHEMA"),
+            ),
             ("RESET SESSION AUTHORIZATION", nothing("RESET")),
             ("SET SESSION AUTHORIZATION DEFAULT", nothing("SET")),
             ("SET ROLE NONE", nothing("SET")),
@@ -416,8 +477,20 @@ mod tests {
             ),
             (
                 "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ",
-                SessionCommand::SetIsolation {
-                    isolation: Isolation::Snapshot,
+                SessionCommand::SetTransaction {
+                    modes: TransactionModes {
+                        isolation: Some(Isolation::Snapshot),
+                        is_read_only: false,
+                    },
+                },
+            ),
+            (
+                "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY",
+                SessionCommand::SetTransaction {
+                    modes: TransactionModes {
+                        isolation: Some(Isolation::Snapshot),
+                        is_read_only: true,
+                    },
                 },
             ),
         ] {
@@ -439,6 +512,11 @@ mod tests {
             "SET a",
             "SET a = f(1)",
             "SET SESSION CHARACTERISTICS AS TRANSACTION READ ONLY",
+            "ALTER SCHEMA s OWNER TO somebody",
+            "SET CONSTRAINTS DEFERRED",
+            "SET CONSTRAINTS a b DEFERRED",
+            "SET CONSTRAINTS a, DEFERRED",
+            "SET CONSTRAINTS a LATER",
         ] {
             assert!(statements(sql).is_err(), "{sql}");
         }

@@ -383,6 +383,53 @@ async fn checks_can_wait_for_the_end_of_the_transaction() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn checks_of_some_constraints_can_wait() {
+    let engine = engine();
+    let session = engine.session();
+    let tables = "CREATE TABLE p (id INT PRIMARY KEY);
+                  CREATE TABLE c (a INT CONSTRAINT first REFERENCES p DEFERRABLE,
+                                  b INT CONSTRAINT second REFERENCES p DEFERRABLE,
+                                  d INT CONSTRAINT third REFERENCES p)";
+    run(&session, tables).await;
+    let wrong = "INSERT INTO c VALUES (7, 8, NULL)";
+    for (names, found) in [
+        ("first", "\"second\""),
+        ("second", "\"first\""),
+        ("first, public.second", ""),
+        ("ALL", ""),
+    ] {
+        let sql = format!("BEGIN; SET CONSTRAINTS {names} DEFERRED; {wrong}");
+        match found {
+            "" => {
+                run(&session, &sql).await;
+                // The other one waits still.
+                let message = error(&session, "SET CONSTRAINTS second IMMEDIATE").await;
+                assert!(message.contains("\"second\""), "{names}: {message}");
+            }
+            found => {
+                let message = error(&session, &sql).await;
+                assert!(message.contains(found), "{names}: {message}");
+            }
+        }
+        run(&session, "ROLLBACK").await;
+    }
+    let mended = format!(
+        "BEGIN; SET CONSTRAINTS first, second DEFERRED; {wrong}; INSERT INTO p VALUES (8);
+         SET CONSTRAINTS second IMMEDIATE; INSERT INTO p VALUES (7); COMMIT"
+    );
+    run(&session, &mended).await;
+    let left =
+        format!("DELETE FROM c; DELETE FROM p; BEGIN; SET CONSTRAINTS ALL DEFERRED; {wrong}");
+    run(&session, &left).await;
+    let message = error(&session, "COMMIT").await;
+    assert!(message.contains("is not present"), "{message}");
+    for (name, expected) in [("third", "is not deferrable"), ("fourth", "does not exist")] {
+        let message = error(&session, &format!("SET CONSTRAINTS {name} DEFERRED")).await;
+        assert!(message.contains(expected), "{message}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_is_referred_to_stays() {
     let (_engine, session) = with_families("").await;
     for (sql, expected) in [

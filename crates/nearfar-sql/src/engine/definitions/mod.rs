@@ -81,7 +81,7 @@ impl Slot {
 }
 
 /// The statement of a view, where `provider` is one.
-pub(super) fn view_sql(provider: &dyn TableProvider) -> Option<String> {
+pub fn view_sql(provider: &dyn TableProvider) -> Option<String> {
     let view = (provider as &dyn std::any::Any).downcast_ref::<ViewTable>()?;
     view.definition().cloned()
 }

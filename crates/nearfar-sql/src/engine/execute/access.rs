@@ -228,7 +228,7 @@ fn of_kind(kind: &StatementKind) -> Result<Action, EngineError> {
         },
         StatementKind::Session(command) => match command {
             SessionCommand::Set { name, .. } | SessionCommand::Reset { name } => of_setting(name)?,
-            SessionCommand::SetIsolation { .. } | SessionCommand::SetConstraints { .. } => {
+            SessionCommand::SetTransaction { .. } | SessionCommand::SetConstraints { .. } => {
                 Action::SetOwn
             }
             SessionCommand::ResetAll => Action::ResetAll,

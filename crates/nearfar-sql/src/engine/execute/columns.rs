@@ -5,7 +5,7 @@
 
 use arrow::array::{ArrayRef, new_null_array};
 use arrow::compute::{CastOptions, cast_with_options};
-use arrow::datatypes::{Field, FieldRef, Schema};
+use arrow::datatypes::{DataType, Field, FieldRef, Schema};
 use datafusion::common::TableReference;
 use datafusion::logical_expr::{DdlStatement, LogicalPlan};
 use futures::StreamExt;
@@ -23,9 +23,10 @@ use crate::engine::sequences::SequenceTable;
 use crate::engine::session::Session;
 use crate::error::EngineError;
 use crate::sql::{
-    ColumnChange, CreateClauses, SqlError, Statement, StatementKind, names_column,
+    ColumnChange, CreateClauses, NumberedColumn, SqlError, Statement, StatementKind, names_column,
     with_renamed_column,
 };
+use nearfar_table::sequence::SequenceType;
 use nearfar_table::table::{ColumnSource, IndexRole, Table, TableRules};
 use nearfar_table::transaction::Transaction;
 
@@ -84,6 +85,7 @@ impl Session {
                 let given = (definition.as_ref(), data_type.as_str(), using.as_deref());
                 self.set_type(name, &table, column, given).await?;
             }
+            ColumnChange::Number(numbered) => self.number_column(name, &table, numbered).await?,
             ColumnChange::RenameTable { to } => return self.rename_table(name, &table, to).await,
             ColumnChange::RenameConstraint { constraint, to } => {
                 if !self.rename_key(&table, name, (constraint, to)).await? {
@@ -164,6 +166,49 @@ impl Session {
             self.redefine(table, given).await?
         };
         self.constrain_column(name, after, clauses).await
+    }
+
+    /// Has a column take its values from a sequence of its own.
+    async fn number_column(
+        &self,
+        name: &TableReference,
+        table: &Arc<Table>,
+        numbered: &NumberedColumn,
+    ) -> Result<(), EngineError> {
+        let column = &numbered.column;
+        let field = table.schema().field(column_at(table, column)?).clone();
+        let refused = |why: &str| {
+            let what = format!("column \"{column}\" of table \"{}\" {why}", table.name());
+            EngineError::from(SqlError::SequenceOption { what })
+        };
+        let mut rules = table.rules().as_ref().clone();
+        if rules.defaults.contains_key(column) {
+            return Err(refused("has a default or is an identity already"));
+        }
+        if field.is_nullable() {
+            return Err(refused(
+                "must be declared NOT NULL before identity can be added",
+            ));
+        }
+        let data_type = match field.data_type() {
+            DataType::Int16 => SequenceType::SmallInt,
+            DataType::Int32 => SequenceType::Integer,
+            DataType::Int64 => SequenceType::BigInt,
+            _ => return Err(refused("must be smallint, integer, or bigint")),
+        };
+        let numbered = NumberedColumn {
+            options: numbered.options.clone().of_type(data_type),
+            ..numbered.clone()
+        };
+        let slot = self.slot_of(name, table)?;
+        for new in numbered_columns(table, &slot, &[numbered], &mut rules)? {
+            let sequence = Arc::new(SequenceTable::new(new.sequence));
+            slot.schema.replace(new.name, sequence);
+        }
+        let sources = kept(table);
+        let given = redefinition(table.name(), (table.schema(), &sources, rules));
+        self.redefine(table, given).await?;
+        Ok(())
     }
 
     /// Adds keys and constraints that are declared with a column.

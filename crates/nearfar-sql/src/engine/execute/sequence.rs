@@ -186,7 +186,15 @@ pub(super) fn numbered_columns(
         let is_free = |name: &String| {
             !is_taken(&slot.schema, name) && !sequences.iter().any(|other| other.name == *name)
         };
-        let name = names.find(is_free).unwrap_or(base);
+        let name = match &column.sequence {
+            Some(name) if is_free(name) => name.clone(),
+            Some(name) => {
+                return Err(SqlError::TableExists {
+                    table: name.clone(),
+                });
+            }
+            None => names.find(is_free).unwrap_or(base),
+        };
         let mut definition = column.options.new_sequence()?;
         definition.owner = Some((table.id(), column.column.clone()));
         let qualified = match slot.is_temporary || slot.schema_name == PUBLIC {

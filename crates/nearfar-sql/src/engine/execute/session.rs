@@ -69,13 +69,19 @@ impl Session {
                 self.variables.set(name, value.as_deref(), *is_local)?;
                 Ok(done("SET"))
             }
-            SessionCommand::SetIsolation { isolation } => {
-                transaction.set_isolation(*isolation)?;
+            SessionCommand::SetTransaction { modes } => {
+                if let Some(isolation) = modes.isolation {
+                    transaction.set_isolation(isolation)?;
+                }
+                if modes.is_read_only {
+                    transaction.set_read_only();
+                }
                 Ok(done("SET"))
             }
-            SessionCommand::SetConstraints { is_deferred } => {
-                transaction.set_defers_constraints(*is_deferred);
-                self.hold_references(transaction, !is_deferred).await?;
+            SessionCommand::SetConstraints { names, is_deferred } => {
+                self.check_deferrable(names)?;
+                transaction.set_defers_constraints(names, *is_deferred);
+                self.hold_deferred(transaction).await?;
                 Ok(done("SET CONSTRAINTS"))
             }
             SessionCommand::Reset { name } => {

@@ -75,6 +75,14 @@ const COLUMNS: &Columns<Row> = &[
     ("promoted", Of::Count(|row| Some(row.statistics.promoted))),
     ("demoted", Of::Count(|row| Some(row.statistics.demoted))),
     ("near_used", Of::Float(|row| row.statistics.near_used)),
+    (
+        "near_low",
+        Of::Float(|row| row.statistics.watermarks.map(|(low, _)| low)),
+    ),
+    (
+        "near_high",
+        Of::Float(|row| row.statistics.watermarks.map(|(_, high)| high)),
+    ),
 ];
 
 impl Row {

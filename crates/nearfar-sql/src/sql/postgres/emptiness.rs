@@ -19,6 +19,9 @@ const NULL_LISTS: [&str; 6] = [
     "reloptions",
 ];
 
+/// A function of several rows, which are the options in such a list.
+const OPTIONS: &str = "pg_options_to_table";
+
 /// A function of several rows, which are the tables that a table is a part of.
 const ANCESTORS: &str = "pg_partition_ancestors";
 
@@ -78,6 +81,7 @@ impl VisitorMut for Emptiness {
             Expr::Exists { subquery, negated } if is_nothing(subquery) => {
                 *expr = Expr::value(Value::Boolean(*negated));
             }
+            Expr::AnyOp { right, .. } if is_null_list(right) => *expr = null(),
             Expr::Function(function) if joins_nothing(function) => {
                 *expr = Expr::Cast {
                     kind: CastKind::Cast,
@@ -102,7 +106,7 @@ impl VisitorMut for Emptiness {
     }
 }
 
-/// Whether a function makes a text of a list of the catalogs, which are kept as texts.
+/// Whether a function makes a text or another list of a list of the catalogs, which are kept as texts.
 fn joins_nothing(function: &Function) -> bool {
     let FunctionArguments::List(list) = &function.args else {
         return false;
@@ -110,8 +114,8 @@ fn joins_nothing(function: &Function) -> bool {
     let Some(FunctionArg::Unnamed(FunctionArgExpr::Expr(first))) = list.args.first() else {
         return false;
     };
-    catalog_name(&function.name).is_some_and(|name| name == "array_to_string")
-        && is_null_list(first)
+    let is_of_list = |name: String| ["array_to_string", "array_remove"].contains(&name.as_str());
+    catalog_name(&function.name).is_some_and(is_of_list) && is_null_list(first)
 }
 
 fn is_null_list(expr: &Expr) -> bool {
@@ -122,6 +126,7 @@ fn is_null_list(expr: &Expr) -> bool {
             .is_some_and(|name| NULL_LISTS.contains(&name.value.as_str())),
         Expr::BinaryOp { left, right, .. } => is_null_list(left) || is_null_list(right),
         Expr::Nested(inner) => is_null_list(inner),
+        Expr::Cast { expr, .. } => **expr == null(),
         Expr::Value(value) => value.value == Value::SingleQuotedString("{}".to_owned()),
         _ => false,
     }
@@ -177,6 +182,7 @@ fn is_empty(factor: &TableFactor) -> bool {
     };
     match args {
         None => name.0.len() == 2 && EMPTY_CATALOGS.contains(&catalog.as_str()),
+        Some(_) if catalog == OPTIONS => true,
         Some(arguments) => match &arguments.args[..] {
             [FunctionArg::Unnamed(FunctionArgExpr::Expr(Expr::CompoundIdentifier(names)))] => {
                 let column = names.last().map(|name| name.value.to_ascii_lowercase());

@@ -14,12 +14,13 @@ use datafusion::sql::sqlparser::ast::{
 };
 
 pub(super) use meaning::length_of;
+pub(super) use spelling::spell_type;
 
 /// The schema of PostgreSQL's system catalogs.
 pub const PG_CATALOG: &str = "pg_catalog";
 
 /// The system catalogs that have rows.
-pub const CATALOGS: [&str; 15] = [
+pub const CATALOGS: [&str; 20] = [
     "pg_am",
     "pg_attrdef",
     "pg_attribute",
@@ -27,9 +28,14 @@ pub const CATALOGS: [&str; 15] = [
     "pg_class",
     "pg_constraint",
     "pg_database",
+    "pg_depend",
+    "pg_extension",
     "pg_index",
+    "pg_indexes",
     "pg_namespace",
     "pg_roles",
+    "pg_sequence",
+    "pg_settings",
     "pg_tables",
     "pg_tablespace",
     "pg_type",
@@ -38,40 +44,53 @@ pub const CATALOGS: [&str; 15] = [
 ];
 
 /// The system catalogs of what Nearfar has not.
-const EMPTY_CATALOGS: [&str; 32] = [
+const EMPTY_CATALOGS: [&str; 40] = [
     "pg_aggregate",
+    "pg_amop",
+    "pg_amproc",
     "pg_auth_members",
     "pg_cast",
     "pg_collation",
     "pg_conversion",
     "pg_default_acl",
-    "pg_depend",
     "pg_description",
     "pg_enum",
     "pg_event_trigger",
-    "pg_extension",
     "pg_foreign_data_wrapper",
     "pg_foreign_server",
     "pg_foreign_table",
-    "pg_indexes",
     "pg_inherits",
+    "pg_init_privs",
     "pg_language",
     "pg_matviews",
     "pg_opclass",
     "pg_operator",
+    "pg_opfamily",
     "pg_partitioned_table",
     "pg_policy",
     "pg_proc",
     "pg_publication",
+    "pg_publication_namespace",
+    "pg_publication_rel",
     "pg_range",
     "pg_rewrite",
     "pg_seclabel",
-    "pg_sequence",
+    "pg_seclabels",
     "pg_shdescription",
     "pg_statistic_ext",
     "pg_subscription",
+    "pg_transform",
     "pg_trigger",
+    "pg_ts_config",
+    "pg_ts_dict",
+    "pg_ts_parser",
+    "pg_ts_template",
 ];
+
+/// Whether PostgreSQL has a system catalog of this name, with rows here or without.
+pub fn is_catalog(name: &str) -> bool {
+    CATALOGS.contains(&name) || EMPTY_CATALOGS.contains(&name)
+}
 
 /// Rewrites a query.
 pub(in crate::sql) fn rewrite_catalogs(ast: &mut Ast) {
@@ -169,6 +188,10 @@ mod tests {
                 "SELECT format_type(a, NULL)::TEXT FROM t",
             ),
             (
+                "SELECT t.typsend <> 0, typinput = 'pg_catalog.array_in'::regproc, typreceive::oid FROM u t",
+                "SELECT t.typsend <> '-', typinput = 'array_in'::TEXT, pg_regproc(typreceive) FROM u t",
+            ),
+            (
                 "SELECT a FROM t WHERE a = ANY (ARRAY['r', 'p'])",
                 "SELECT a FROM t WHERE a IN ('r', 'p')",
             ),
@@ -178,6 +201,7 @@ mod tests {
             ),
         ] {
             let rewritten = rewritten(sql).replace(" AS c ", " c ");
+            let rewritten = rewritten.replace("u AS t", "u t");
             assert_eq!(rewritten, expected, "{sql}");
         }
     }

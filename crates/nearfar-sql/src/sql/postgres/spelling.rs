@@ -1,8 +1,8 @@
 //! Names, operators and types as the planner spells them.
 
 use datafusion::sql::sqlparser::ast::{
-    Array, BinaryOperator, CastKind, DataType, Expr, Ident, ObjectName, ObjectNamePart, Value,
-    ValueWithSpan, VisitorMut,
+    AccessExpr, Array, ArrayElemTypeDef, BinaryOperator, CastKind, DataType, Expr, Ident,
+    ObjectName, ObjectNamePart, Subscript, Value, ValueWithSpan, VisitorMut,
 };
 use std::ops::ControlFlow;
 
@@ -35,7 +35,8 @@ impl VisitorMut for Spelling {
     fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
         match expr {
             Expr::Function(function) => drop_schema(&mut function.name),
-            Expr::BinaryOp { op, .. } => {
+            Expr::BinaryOp { left, op, right } => {
+                compare_functions(left, right);
                 if let BinaryOperator::PGCustomBinaryOperator(names) = op
                     && let Some(meant) = names.last().and_then(|name| operator(name))
                 {
@@ -70,6 +71,11 @@ impl VisitorMut for Spelling {
                     let given = take(pattern);
                     **pattern = with_backslashes(given, &escape);
                     *escape_char = None;
+                }
+            }
+            Expr::CompoundFieldAccess { root, access_chain } => {
+                if let Some(letter) = letter_of_name(root, access_chain) {
+                    *expr = letter;
                 }
             }
             Expr::AnyOp {
@@ -123,6 +129,45 @@ fn operator(name: &str) -> Option<BinaryOperator> {
     })
 }
 
+/// Columns of catalogs with functions, which are kept as their names.
+const FUNCTIONS: [&str; 4] = ["typinput", "typoutput", "typreceive", "typsend"];
+/// The name of no function.
+const NO_FUNCTION: &str = "-";
+
+fn is_function_column(expr: &Expr) -> bool {
+    let name = match expr {
+        Expr::Nested(inner) => return is_function_column(inner),
+        Expr::Identifier(name) => Some(name),
+        Expr::CompoundIdentifier(names) => names.last(),
+        _ => None,
+    };
+    name.is_some_and(|name| FUNCTIONS.contains(&name.value.to_ascii_lowercase().as_str()))
+}
+
+/// Has a column with functions that is compared with the identifier of none be compared with the name of none.
+fn compare_functions(left: &mut Expr, right: &mut Expr) {
+    let is_zero = |expr: &Expr| matches!(expr, Expr::Value(ValueWithSpan { value: Value::Number(number, _), .. }) if number == "0");
+    let none = || Expr::value(Value::SingleQuotedString(NO_FUNCTION.to_owned()));
+    if is_function_column(left) && is_zero(right) {
+        *right = none();
+    } else if is_function_column(right) && is_zero(left) {
+        *left = none();
+    }
+}
+
+/// The name of a function as the catalogs have it: without their schema.
+fn function_name(expr: &mut Expr) {
+    if let Expr::Value(ValueWithSpan {
+        value: Value::SingleQuotedString(name),
+        ..
+    }) = expr
+        && let Some((schema, function)) = name.split_once('.')
+        && schema.eq_ignore_ascii_case(PG_CATALOG)
+    {
+        *name = function.to_owned();
+    }
+}
+
 /// Functions that give the identifier of a table.
 const CLASSES: [&str; 2] = ["pg_regclass", "to_regclass"];
 
@@ -137,8 +182,28 @@ pub(super) fn name_class(expr: &mut Expr) -> Option<&'static str> {
     Some(["regclass", "to_regclass"][at])
 }
 
+/// Spells a type whose name has several words in the one word that the planner knows.
+pub(in crate::sql) fn spell_type(data_type: &mut DataType) {
+    match data_type {
+        DataType::CharacterVarying(length) | DataType::CharVarying(length) => {
+            *data_type = DataType::Varchar(*length);
+        }
+        DataType::Character(length) => *data_type = DataType::Char(*length),
+        _ => {}
+    }
+}
+
 /// A cast to a type of the catalogs, as what it means here.
 fn cast_to_catalog_type(inner: &mut Expr, data_type: &mut DataType) -> Option<Expr> {
+    spell_type(data_type);
+    if let DataType::Array(ArrayElemTypeDef::SquareBracket(element, _)) = data_type {
+        let is_identifier = matches!(element.as_ref(), DataType::Custom(name, modifiers)
+            if modifiers.is_empty() && catalog_name(name).is_some_and(|name| name == "oid"));
+        if is_identifier {
+            **element = DataType::BigInt(None);
+        }
+        return None;
+    }
     let is_text = matches!(data_type, DataType::Text | DataType::Varchar(_));
     if is_text || *data_type == DataType::String(None) {
         name_class(inner);
@@ -151,18 +216,39 @@ fn cast_to_catalog_type(inner: &mut Expr, data_type: &mut DataType) -> Option<Ex
     };
     match name.as_str() {
         "text" | "name" | "char" | "varchar" | "cstring" => *data_type = DataType::Text,
+        "oid" if is_function_column(inner) => return Some(call("pg_regproc", vec![take(inner)])),
         "oid" | "xid" | "int8" => *data_type = DataType::BigInt(None),
         "int4" => *data_type = DataType::Integer(None),
         "int2" => *data_type = DataType::SmallInt(None),
         "bool" => *data_type = DataType::Boolean,
         "regclass" => return Some(call("pg_regclass", vec![take(inner)])),
         "regtype" => return Some(call("format_type", vec![take(inner), null()])),
-        "regproc" | "regprocedure" | "regnamespace" | "regrole" => {
+        "regproc" | "regprocedure" => {
+            function_name(inner);
             *data_type = DataType::Text;
         }
+        "regnamespace" | "regrole" => *data_type = DataType::Text,
         _ => {}
     }
     None
+}
+
+/// A letter of the name of a type, which is an array of letters in PostgreSQL, from 0.
+fn letter_of_name(root: &mut Expr, chain: &[AccessExpr]) -> Option<Expr> {
+    let is_name = matches!(root, Expr::Identifier(name) if name.value == "typname");
+    let [AccessExpr::Subscript(Subscript::Index { index })] = chain else {
+        return None;
+    };
+    let Expr::Value(ValueWithSpan {
+        value: Value::Number(number, _),
+        ..
+    }) = index
+    else {
+        return None;
+    };
+    let place = number.parse::<u32>().ok().filter(|_| is_name)? + 1;
+    let number = |number: u32| Expr::value(Value::Number(number.to_string(), false));
+    Some(call("substr", vec![take(root), number(place), number(1)]))
 }
 
 /// The elements of an array that is written out.

@@ -63,7 +63,7 @@ pub struct Transaction {
     has_read: AtomicBool,
     /// Whether it is one of several statements, and its end is a statement too.
     is_explicit: bool,
-    is_read_only: bool,
+    is_read_only: AtomicBool,
     has_failed: AtomicBool,
     /// Nothing after the commit.
     changes: Mutex<Option<Changes>>,
@@ -76,8 +76,17 @@ pub struct Transaction {
     definitions: Mutex<Option<Definitions>>,
     /// The tables that foreign keys lead to which it has defined itself.
     referenced: Mutex<BTreeSet<TableId>>,
-    /// Whether constraints that can be are checked at its end; as they were declared where nothing was said.
-    defers_constraints: Mutex<Option<bool>>,
+    /// Which constraints are checked at its end.
+    deferral: Mutex<Deferral>,
+}
+
+/// Which constraints, of those that can be, are checked at the end of a transaction: as they were declared where nothing
+/// was said.
+#[derive(Debug, Default)]
+struct Deferral {
+    all: Option<bool>,
+    /// Said of some by their names, since something was said of all.
+    named: BTreeMap<String, bool>,
 }
 
 impl Transaction {
@@ -119,7 +128,7 @@ impl Transaction {
             registration: Mutex::new(registration),
             has_read: AtomicBool::new(false),
             is_explicit,
-            is_read_only,
+            is_read_only: AtomicBool::new(is_read_only),
             has_failed: AtomicBool::new(false),
             changes: Mutex::new(Some(BTreeMap::new())),
             others: Mutex::default(),
@@ -127,7 +136,7 @@ impl Transaction {
             savepoints: Mutex::default(),
             definitions: Mutex::default(),
             referenced: Mutex::default(),
-            defers_constraints: Mutex::default(),
+            deferral: Mutex::default(),
         })
     }
 
@@ -340,12 +349,17 @@ impl Transaction {
         self.has_failed.load(Ordering::Relaxed)
     }
 
+    /// Refuses all of its statements that would change data from now on.
+    pub fn set_read_only(&self) {
+        self.is_read_only.store(true, Ordering::Relaxed);
+    }
+
     /// Refuses a statement that changes data where that may not be.
     ///
     /// # Errors
     /// [`TransactionError::ReadOnly`].
     pub fn check_writable(&self, statement: &'static str) -> Result<(), TransactionError> {
-        match self.is_read_only {
+        match self.is_read_only.load(Ordering::Relaxed) {
             true => Err(TransactionError::ReadOnly { statement }),
             false => Ok(()),
         }

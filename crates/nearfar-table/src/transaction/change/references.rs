@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::{RowLock, Transaction};
+use super::{Deferral, RowLock, Transaction};
 use crate::error::TransactionError;
 use crate::table::{RowId, Table};
 use crate::transaction::row_locks::LockMode;
@@ -72,14 +72,24 @@ impl Transaction {
         self.take_steps(|change| &mut change.deferred)
     }
 
-    /// Whether constraints that can be are checked at its end; nothing where they are checked as they were declared.
-    pub fn defers_constraints(&self) -> Option<bool> {
-        *self.defers_constraints.lock()
+    /// Whether a constraint that can be is checked at its end; nothing where it is checked as it was declared.
+    pub fn defers_constraint(&self, name: &str) -> Option<bool> {
+        let deferral = self.deferral.lock();
+        deferral.named.get(name).copied().or(deferral.all)
     }
 
-    /// Says whether constraints that can be are checked at its end.
-    pub fn set_defers_constraints(&self, defers: bool) {
-        *self.defers_constraints.lock() = Some(defers);
+    /// Says whether constraints that can be are checked at its end: those of these names, or all where there are no
+    /// names.
+    pub fn set_defers_constraints(&self, names: &[String], defers: bool) {
+        let mut deferral = self.deferral.lock();
+        if names.is_empty() {
+            *deferral = Deferral {
+                all: Some(defers),
+                named: BTreeMap::new(),
+            };
+        }
+        let named = names.iter().map(|name| (name.clone(), defers));
+        deferral.named.extend(named);
     }
 
     /// Whether something was deferred.

@@ -45,7 +45,9 @@ const LOCKED_NUMBERS: u64 = 1 << 16;
 enum Moment {
     /// A statement ends.
     Statement,
-    /// Its transaction does, or says that what was deferred is to be checked now.
+    /// Its transaction says which constraints are deferred from now on.
+    Said,
+    /// Its transaction ends.
     End,
 }
 
@@ -88,12 +90,49 @@ impl Session {
             if steps.is_empty() {
                 return Ok(());
             }
-            for (table, step) in steps {
-                // On the heap, so that statements without foreign keys need no more stack for it.
-                let held = Box::pin(self.hold_step(transaction, &table, (step, moment)));
-                polled_with_stack(held).await?;
-            }
+            self.hold_steps(transaction, steps, moment).await?;
         }
+    }
+
+    /// Holds what was deferred against the foreign keys that are not deferred any more.
+    pub(in crate::engine::execute) async fn hold_deferred(
+        &self,
+        transaction: &Arc<Transaction>,
+    ) -> Result<(), EngineError> {
+        self.hold_references(transaction, false).await?;
+        let steps = transaction.take_deferred_steps();
+        self.hold_steps(transaction, steps, Moment::Said).await?;
+        self.hold_references(transaction, false).await
+    }
+
+    /// Refuses names of constraints that can't be deferred.
+    pub(in crate::engine::execute) fn check_deferrable(
+        &self,
+        names: &[String],
+    ) -> Result<(), SqlError> {
+        let references = self.references();
+        names.iter().try_for_each(|name| {
+            let constraint = name.clone();
+            match references.is_deferrable(name) {
+                Some(true) => Ok(()),
+                Some(false) => Err(SqlError::NotDeferrable { constraint }),
+                None => Err(SqlError::NoSuchConstraint { constraint }),
+            }
+        })
+    }
+
+    async fn hold_steps(
+        &self,
+        transaction: &Arc<Transaction>,
+        steps: Vec<(Arc<Table>, ReferenceStep)>,
+        moment: Moment,
+    ) -> Result<(), EngineError> {
+        for (table, step) in steps {
+            // On the heap, so that statements without foreign keys need no more stack for it.
+            let held = Box::pin(self.hold_step(transaction, &table, (step, moment)));
+            polled_with_stack(held).await?;
+        }
+        Ok(())
     }
 
     async fn hold_step(
@@ -103,17 +142,20 @@ impl Session {
         (step, moment): (ReferenceStep, Moment),
     ) -> Result<(), EngineError> {
         let references = self.references();
-        let defers = transaction.defers_constraints();
-        let is_deferred = |check| match check {
-            ReferenceCheck::Always => false,
-            ReferenceCheck::Immediate => defers == Some(true),
-            ReferenceCheck::Deferred => defers != Some(false),
+        let is_deferred = |reference: &Reference| {
+            let defers = transaction.defers_constraint(&reference.name);
+            match reference.check {
+                ReferenceCheck::Always => false,
+                ReferenceCheck::Immediate => defers == Some(true),
+                ReferenceCheck::Deferred => defers != Some(false),
+            }
         };
         let mut has_deferred = false;
         for reference in &table.rules().references {
-            match (moment, is_deferred(reference.check)) {
-                (Moment::Statement, true) => has_deferred = true,
-                (Moment::End, false) if reference.check == ReferenceCheck::Always => {}
+            match (moment, is_deferred(reference)) {
+                (Moment::Statement | Moment::Said, true) => has_deferred = true,
+                (Moment::Said | Moment::End, false)
+                    if reference.check == ReferenceCheck::Always => {}
                 _ => {
                     self.hold_added(transaction, (table, reference), &step)
                         .await?
@@ -126,11 +168,12 @@ impl Session {
                 true => reference.on_delete,
                 false => reference.on_update,
             };
-            let waits = action == ReferenceAction::NoAction && is_deferred(reference.check);
+            let waits = action == ReferenceAction::NoAction && is_deferred(reference);
             match (moment, waits) {
-                (Moment::Statement, true) => has_deferred = true,
-                (Moment::End, _) if action != ReferenceAction::NoAction => {}
-                (Moment::End, false) if reference.check == ReferenceCheck::Always => {}
+                (Moment::Statement | Moment::Said, true) => has_deferred = true,
+                (Moment::Said | Moment::End, _) if action != ReferenceAction::NoAction => {}
+                (Moment::Said | Moment::End, false)
+                    if reference.check == ReferenceCheck::Always => {}
                 _ => {
                     let given = (table, child, action);
                     self.hold_deleted(transaction, given, &step).await?;

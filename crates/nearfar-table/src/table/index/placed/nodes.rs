@@ -49,6 +49,8 @@ pub struct IndexStatistics {
     pub demoted: u64,
     /// The used share of the bytes that may be near, where there are such.
     pub near_used: Option<f64>,
+    /// The shares of those bytes between which their use is kept, low and high, where nodes are moved.
+    pub watermarks: Option<(f64, f64)>,
 }
 
 /// The memory of an index: where its nodes are, and who is told that they are used.
@@ -187,6 +189,7 @@ impl Nodes {
             let (promoted, demoted) = moved.moved();
             (statistics.promoted, statistics.demoted) = (promoted, demoted);
             statistics.near_used = moved.near_used();
+            statistics.watermarks = moved.watermarks();
         }
         statistics
     }
@@ -268,6 +271,12 @@ impl MovedNodes {
     fn near_used(&self) -> Option<f64> {
         let tree = self.tree.get()?;
         Some(tree.memory().ledger(TierId::NEAR).used_share())
+    }
+
+    fn watermarks(&self) -> Option<(f64, f64)> {
+        let options = self.placement.policy.options()?;
+        let watermarks = options.watermarks_of(TierId::NEAR);
+        Some((watermarks.low, watermarks.high))
     }
 }
 
