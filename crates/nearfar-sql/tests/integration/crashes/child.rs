@@ -8,14 +8,15 @@ use nearfar_durable::log::{DataOptions, LogSync};
 use nearfar_memory::pool::{Claim, TakeOver};
 use nearfar_sql::engine::{Engine, EngineOptions, Session, StatementResult};
 use nearfar_sql::error::EngineError;
-use std::collections::BTreeMap;
+use nearfar_table::error::{IndexError, TransactionError};
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::BufRead;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use super::model::{Model, Random, Step, text_of};
+use super::model::{FILLED, Model, Random, Step, text_of};
 use super::say;
 use crate::support::{options, run, try_run};
 
@@ -33,6 +34,9 @@ pub const CLIENTS: usize = 3;
 /// Short, so that nobody waits long for it. Who loses it too early has lost nothing else.
 const LEASE: Duration = Duration::from_millis(300);
 const POOL_BYTES: u64 = 256 << 20;
+/// Rows of the table of counters, and keys of the other table that all clients share: few.
+const COUNTERS: u64 = 4;
+const SHARED_KEYS: u64 = 24;
 
 /// Where tables outlive a process.
 #[derive(Debug, Default)]
@@ -163,18 +167,28 @@ struct Client {
 
 impl Client {
     /// Changes tables until that is refused.
-    async fn run(mut self, model: Model) {
+    async fn run(mut self, mut model: Model) {
         let client = self.number;
         let last = |rows: &BTreeMap<i64, i64>| rows.keys().next_back().copied().unwrap_or(0);
-        let mut next_key = last(&model.a).max(last(&model.b)) + 1;
+        let of_third = model.c.last().copied().unwrap_or(0);
+        let mut next_key = last(&model.a).max(last(&model.b)).max(of_third) + 1;
         let mut number = model.numbers.last().copied().unwrap_or(0);
-        let mut has_view = model.has_view;
         loop {
             number += 1;
             let steps = self.steps(&mut next_key);
             let words: Vec<String> = steps.iter().map(ToString::to_string).collect();
             say(&format!("@begin {client} {number} {}", words.join(" ")));
-            if let Err(error) = self.carry_out(number, &steps, has_view).await {
+            let mut done = self.carry_out(number, &steps, &model).await;
+            if let Err(error) = &done
+                && is_in_the_way(&steps, error)
+            {
+                say(&format!("@lost {client} {number} {error}"));
+                done = try_run(&self.session, "ROLLBACK").await.map(drop);
+                if done.is_ok() {
+                    continue;
+                }
+            }
+            if let Err(error) = done {
                 say(&format!(
                     "{} {client} {number} {error}",
                     self.verdict(&error)
@@ -182,7 +196,7 @@ impl Client {
                 return;
             }
             say(&format!("@done {client} {number}"));
-            has_view ^= steps == [Step::View];
+            model.apply_all(number, &steps);
         }
     }
 
@@ -190,7 +204,7 @@ impl Client {
         &self,
         number: i64,
         steps: &[Step],
-        has_view: bool,
+        model: &Model,
     ) -> Result<(), EngineError> {
         let client = self.number;
         let is_transaction = steps[0].is_in_transaction();
@@ -203,7 +217,7 @@ impl Client {
             if *step == Step::Publish {
                 self.engine.publish()?;
             }
-            for sql in step.sql(client, has_view) {
+            for sql in step.sql(client, model) {
                 try_run(&self.session, &sql).await?;
             }
         }
@@ -244,7 +258,7 @@ impl Client {
             (first, rows)
         };
         let has_data = self.engine.data_directory().is_some();
-        let one = match random.below(12) {
+        let one = match random.below(18) {
             0 => Some(Step::Merge),
             1 if has_data => Some(Step::Checkpoint),
             1 | 2 if self.engine.pool().is_some() => Some(Step::Publish),
@@ -253,13 +267,24 @@ impl Client {
                 let (first, rows) = insert(random, false);
                 Some(Step::Replace { first, rows })
             }
+            5 => Some(Step::Index),
+            6 => Some(Step::Unique),
+            7 => {
+                let (first, rows) = insert(random, false);
+                Some(Step::Define {
+                    first,
+                    rows,
+                    commits: random.below(3) > 0,
+                })
+            }
+            8..=10 => Some(contended(random)),
             _ => None,
         };
         if let Some(step) = one {
             return vec![step];
         }
         let count = 1 + random.below(4);
-        let step = |_| match random.below(10) {
+        let step = |_| match random.below(11) {
             0..=4 => {
                 let (first, rows) = insert(random, true);
                 Step::Insert { first, rows }
@@ -274,10 +299,35 @@ impl Client {
                 let rest = random.below(modulus as u64) as i64;
                 Step::Delete { modulus, rest }
             }
+            9 => Step::Draw,
             _ => Step::Truncate,
         };
         (0..count).map(step).collect()
     }
+}
+
+/// What several clients do with the same rows.
+fn contended(random: &mut Random) -> Step {
+    let one = 1 + random.below(COUNTERS) as i64;
+    let next = 1 + random.below(COUNTERS - 1) as i64;
+    Step::Contend {
+        one,
+        other: (one - 1 + next) % COUNTERS as i64 + 1,
+        key: random.below(SHARED_KEYS) as i64,
+    }
+}
+
+/// Whether what failed did so since another client was first.
+fn is_in_the_way(steps: &[Step], error: &EngineError) -> bool {
+    let is_contended = steps.iter().all(|step| step.is_contended());
+    is_contended
+        && matches!(
+            error,
+            EngineError::Index(IndexError::Duplicate { .. })
+                | EngineError::Transaction(
+                    TransactionError::Deadlock | TransactionError::Conflict { .. }
+                )
+        )
 }
 
 async fn pairs(session: &Session, table: &str) -> BTreeMap<i64, i64> {
@@ -307,37 +357,98 @@ async fn pairs(session: &Session, table: &str) -> BTreeMap<i64, i64> {
     found
 }
 
+/// The values of a query's columns, which are whole numbers.
+async fn numbers<const N: usize>(session: &Session, sql: &str) -> Vec<[i64; N]> {
+    let mut found = Vec::new();
+    for result in session.execute(sql).await.expect(sql) {
+        let StatementResult::Rows(rows) = result else {
+            continue;
+        };
+        for batch in rows.collect().await.expect(sql) {
+            for row in 0..batch.num_rows() {
+                found.push(std::array::from_fn(|column| {
+                    batch.column(column).as_primitive::<Int64Type>().value(row)
+                }));
+            }
+        }
+    }
+    found
+}
+
+/// The keys that a query gives, none of which is there twice.
+async fn keys(session: &Session, sql: &str) -> BTreeSet<i64> {
+    let found = numbers::<1>(session, sql).await;
+    let keys: BTreeSet<i64> = found.iter().map(|[key]| *key).collect();
+    assert_eq!(keys.len(), found.len(), "a key is there twice: {sql}");
+    keys
+}
+
+async fn is_there(session: &Session, of: &str) -> bool {
+    numbers::<1>(session, &format!("SELECT count(*) FROM {of}")).await != [[0]]
+}
+
 /// What a client's tables hold, no row of which is torn or there twice.
 async fn found(session: &Session, client: usize) -> Model {
-    let relations =
-        format!("SELECT table_name FROM information_schema.tables WHERE table_name = 'v{client}'");
-    let has_view = run(session, &relations)
-        .await
-        .contains(&format!("v{client}"));
+    let has_view = is_there(
+        session,
+        &format!("information_schema.tables WHERE table_name = 'v{client}'"),
+    )
+    .await;
     let b = pairs(session, &format!("b{client}")).await;
     if has_view {
         assert_eq!(pairs(session, &format!("v{client}")).await, b);
     }
-    let numbers = format!("SELECT n FROM log WHERE client = {client} ORDER BY n");
-    let mut known = Vec::new();
-    for result in session.execute(&numbers).await.expect("numbers") {
-        if let StatementResult::Rows(rows) = result {
-            for batch in rows.collect().await.expect("numbers") {
-                known.extend_from_slice(batch.column(0).as_primitive::<Int64Type>().values());
-            }
-        }
+    let own = [format!("c{client}"), format!("drawn{client}")];
+    for table in own.iter().map(String::as_str).chain(["shared", "counters"]) {
+        run(session, &format!("CALL nearfar.check('{table}')")).await;
     }
-    let count = known.len();
-    let numbers: std::collections::BTreeSet<i64> = known.into_iter().collect();
-    assert_eq!(
-        numbers.len(),
-        count,
-        "a transaction of client {client} is there twice"
-    );
+    let has_index = async |name: String| {
+        let of = format!("nearfar.indexes WHERE index_name = '{name}'");
+        is_there(session, &of).await
+    };
+    let counters = format!("SELECT k, n{client} FROM counters WHERE n{client} > 0");
+    let counters = numbers::<2>(session, &counters).await.into_iter();
     Model {
         a: pairs(session, &format!("a{client}")).await,
         b,
         has_view,
-        numbers,
+        has_index: has_index(format!("x{client}")).await,
+        has_unique: has_index(format!("u{client}")).await,
+        c: keys(session, &format!("SELECT k FROM c{client}")).await,
+        has_column: has_column(session, client).await,
+        drawn: drawn(session, client).await,
+        shared: keys(
+            session,
+            &format!("SELECT k FROM shared WHERE client = {client}"),
+        )
+        .await,
+        counters: counters.map(|[counter, value]| (counter, value)).collect(),
+        numbers: keys(
+            session,
+            &format!("SELECT n FROM log WHERE client = {client}"),
+        )
+        .await,
     }
+}
+
+/// Whether a client's third table has its second column, with the value that all rows have in it and its index.
+async fn has_column(session: &Session, client: usize) -> bool {
+    let column = "information_schema.columns WHERE column_name = 'e' AND table_name =";
+    let has_column = is_there(session, &format!("{column} 'c{client}'")).await;
+    let index = format!("nearfar.indexes WHERE index_name = 'y{client}'");
+    assert_eq!(is_there(session, &index).await, has_column, "{index}");
+    if has_column {
+        let others = format!("c{client} WHERE e IS DISTINCT FROM {FILLED}");
+        assert!(!is_there(session, &others).await, "{others}");
+    }
+    has_column
+}
+
+/// How many numbers of its sequence a client has; the next is none of them.
+async fn drawn(session: &Session, client: usize) -> i64 {
+    let drawn = keys(session, &format!("SELECT n FROM drawn{client}")).await;
+    let next = numbers::<1>(session, &format!("SELECT nextval('q{client}')")).await;
+    let last = drawn.last().copied().unwrap_or(0);
+    assert!(next[0][0] > last, "{next:?} comes behind {last}");
+    drawn.len() as i64
 }

@@ -41,6 +41,12 @@ impl ClientRecord {
         counts.refused += 1;
     }
 
+    /// What was under way failed, since another client was in its way: it is not there.
+    pub fn lost(&mut self, counts: &mut Counts) {
+        self.under_way = None;
+        counts.lost += 1;
+    }
+
     /// A process has found contents of this digest, which are known for certain from now on.
     ///
     /// # Errors
@@ -56,14 +62,15 @@ impl ClientRecord {
             false => self.of_publication(digest),
         };
         let Some(found) = found else {
-            let Model {
-                a,
-                b,
-                numbers,
-                has_view,
-            } = &self.acknowledged;
+            let Model { a, b, numbers, .. } = &self.acknowledged;
+            let rest = Model {
+                a: Default::default(),
+                b: Default::default(),
+                numbers: Default::default(),
+                ..self.acknowledged.clone()
+            };
             return Err(format!(
-                "acknowledged are {} and {} rows, {} transactions, view {has_view}; under way was {:?}",
+                "acknowledged are {} and {} rows, {} transactions and {rest:?}; under way was {:?}",
                 a.len(),
                 b.len(),
                 numbers.len(),

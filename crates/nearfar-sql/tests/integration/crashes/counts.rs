@@ -19,6 +19,8 @@ pub struct Counts {
     pub acknowledged: u64,
     /// Those that were refused to a process which had lost its pool.
     pub refused: u64,
+    /// Those that failed since another client was in their way: a key that was there, a deadlock.
+    pub lost: u64,
     /// Those that were not acknowledged, and are there.
     pub found: u64,
     /// Those that were not acknowledged, and are not there.
@@ -52,6 +54,7 @@ impl Counts {
             ("acknowledged", self.acknowledged),
             ("in doubt and found", self.found),
             ("in doubt and not found", self.not_found),
+            ("in another's way", self.lost),
             ("refused after a take-over", self.refused),
         ];
         line(&mut text, "transactions", transactions.into_iter());

@@ -20,6 +20,22 @@ pub enum Step {
     Replace { first: i64, rows: i64 },
     /// The view of the second table, made or dropped.
     View,
+    /// An index of the first table, made or dropped.
+    Index,
+    /// A unique constraint of the second table, added or dropped.
+    Unique,
+    /// Numbers of a sequence, written to a table in which none is twice.
+    Draw,
+    /// In one transaction, a column of the third table with an index, added or dropped, and so many rows
+    /// from a key on; committed or undone.
+    Define {
+        first: i64,
+        rows: i64,
+        commits: bool,
+    },
+    /// A row of a table that all clients share, which may have one of this key, added or deleted if it is the
+    /// client's own; before and behind that, two counters that others wait for.
+    Contend { one: i64, other: i64, key: i64 },
     /// No change of contents.
     Merge,
     /// No change of contents.
@@ -37,6 +53,15 @@ impl fmt::Display for Step {
             Self::Truncate => f.write_str("truncate"),
             Self::Replace { first, rows } => write!(f, "replace:{first}:{rows}"),
             Self::View => f.write_str("view"),
+            Self::Index => f.write_str("index"),
+            Self::Unique => f.write_str("unique"),
+            Self::Draw => f.write_str("draw"),
+            Self::Define {
+                first,
+                rows,
+                commits,
+            } => write!(f, "define:{first}:{rows}:{}", i64::from(*commits)),
+            Self::Contend { one, other, key } => write!(f, "contend:{one}:{other}:{key}"),
             Self::Merge => f.write_str("merge"),
             Self::Checkpoint => f.write_str("checkpoint"),
             Self::Publish => f.write_str("publish"),
@@ -69,6 +94,19 @@ impl FromStr for Step {
                 rows: number(2)?,
             },
             "view" => Self::View,
+            "index" => Self::Index,
+            "unique" => Self::Unique,
+            "draw" => Self::Draw,
+            "define" => Self::Define {
+                first: number(1)?,
+                rows: number(2)?,
+                commits: number(3)? != 0,
+            },
+            "contend" => Self::Contend {
+                one: number(1)?,
+                other: number(2)?,
+                key: number(3)?,
+            },
             "merge" => Self::Merge,
             "checkpoint" => Self::Checkpoint,
             "publish" => Self::Publish,
@@ -97,14 +135,19 @@ impl Step {
             Self::Truncate => "truncate",
             Self::Replace { .. } => "replace",
             Self::View => "view",
+            Self::Index => "index",
+            Self::Unique => "unique",
+            Self::Draw => "draw",
+            Self::Define { .. } => "define",
+            Self::Contend { .. } => "contend",
             Self::Merge => "merge",
             Self::Checkpoint => "checkpoint",
             Self::Publish => "publish",
         }
     }
 
-    /// The statements of client `client`, whose view is there or not.
-    pub fn sql(self, client: usize, has_view: bool) -> Vec<String> {
+    /// The statements of client `client`, whose tables are as in `model`.
+    pub fn sql(self, client: usize, model: &Model) -> Vec<String> {
         let rows = |first: i64, rows: i64| {
             let last = first + rows - 1;
             let text = text_sql("value", "0");
@@ -133,8 +176,34 @@ impl Step {
                     rows(first, n)
                 )]
             }
-            Self::View if has_view => vec![format!("DROP VIEW v{client}")],
+            Self::View if model.has_view => vec![format!("DROP VIEW v{client}")],
             Self::View => vec![format!("CREATE VIEW v{client} AS SELECT * FROM b{client}")],
+            Self::Index if model.has_index => vec![format!("DROP INDEX x{client}")],
+            Self::Index => vec![format!("CREATE INDEX x{client} ON a{client} (v, s)")],
+            Self::Unique if model.has_unique => {
+                vec![format!("ALTER TABLE b{client} DROP CONSTRAINT u{client}")]
+            }
+            Self::Unique => vec![format!(
+                "ALTER TABLE b{client} ADD CONSTRAINT u{client} UNIQUE (s, k)"
+            )],
+            Self::Draw => vec![format!(
+                "INSERT INTO drawn{client} SELECT nextval('q{client}') FROM generate_series(1, {DRAWN})"
+            )],
+            Self::Define {
+                first,
+                rows,
+                commits,
+            } => defining(client, model, (first, rows), commits),
+            Self::Contend { one, other, key } => {
+                let count = |counter: i64| {
+                    format!("UPDATE counters SET n{client} = n{client} + 1 WHERE k = {counter}")
+                };
+                let change = match model.shared.contains(&key) {
+                    true => format!("DELETE FROM shared WHERE k = {key} AND client = {client}"),
+                    false => format!("INSERT INTO shared VALUES ({key}, {client})"),
+                };
+                vec![count(one), change, count(other)]
+            }
             Self::Merge => vec![format!("CALL nearfar.merge('a{client}')")],
             Self::Checkpoint => vec!["CHECKPOINT".to_owned()],
             Self::Publish => Vec::new(),
@@ -145,10 +214,45 @@ impl Step {
     pub fn is_in_transaction(self) -> bool {
         !matches!(
             self,
-            Self::Replace { .. } | Self::View | Self::Merge | Self::Checkpoint | Self::Publish
+            Self::Replace { .. }
+                | Self::View
+                | Self::Index
+                | Self::Unique
+                | Self::Define { .. }
+                | Self::Merge
+                | Self::Checkpoint
+                | Self::Publish
         )
     }
+
+    /// Whether another client may be in its way.
+    pub fn is_contended(self) -> bool {
+        matches!(self, Self::Contend { .. })
+    }
 }
+
+/// The statements of [`Step::Define`].
+fn defining(client: usize, model: &Model, (first, rows): (i64, i64), commits: bool) -> Vec<String> {
+    let table = format!("c{client}");
+    let column = match model.has_column {
+        true => vec![format!("ALTER TABLE {table} DROP COLUMN e")],
+        false => vec![
+            format!("ALTER TABLE {table} ADD COLUMN e BIGINT DEFAULT {FILLED}"),
+            format!("CREATE INDEX y{client} ON {table} (e, k)"),
+        ],
+    };
+    let last = first + rows - 1;
+    let fill =
+        format!("INSERT INTO {table} (k) SELECT value FROM generate_series({first}, {last})");
+    let end = if commits { "COMMIT" } else { "ROLLBACK" };
+    let begin = ["BEGIN".to_owned()].into_iter();
+    begin.chain(column).chain([fill, end.to_owned()]).collect()
+}
+
+/// Numbers that one step draws from a sequence.
+pub const DRAWN: i64 = 3;
+/// What all rows have in the column that [`Step::Define`] adds.
+pub const FILLED: i64 = 7;
 
 /// What a client's tables hold.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
@@ -156,6 +260,17 @@ pub struct Model {
     pub a: BTreeMap<i64, i64>,
     pub b: BTreeMap<i64, i64>,
     pub has_view: bool,
+    pub has_index: bool,
+    pub has_unique: bool,
+    /// The keys of the third table, and whether it has a second column.
+    pub c: BTreeSet<i64>,
+    pub has_column: bool,
+    /// How many numbers were drawn from its sequence.
+    pub drawn: i64,
+    /// The keys of its rows in the table that all share.
+    pub shared: BTreeSet<i64>,
+    /// What it has counted, but for zeros.
+    pub counters: BTreeMap<i64, i64>,
     /// The numbers of its transactions, which it writes to a table of all clients.
     pub numbers: BTreeSet<i64>,
 }
@@ -191,8 +306,25 @@ impl Model {
             Step::Truncate => self.a.clear(),
             Step::Replace { first, rows } => {
                 self.a = (first..first + rows).map(|key| (key, 0)).collect();
+                self.has_index = false;
             }
             Step::View => self.has_view = !self.has_view,
+            Step::Index => self.has_index = !self.has_index,
+            Step::Unique => self.has_unique = !self.has_unique,
+            Step::Draw => self.drawn += DRAWN,
+            Step::Define { commits: false, .. } => {}
+            Step::Define { first, rows, .. } => {
+                self.has_column = !self.has_column;
+                self.c.extend(first..first + rows);
+            }
+            Step::Contend { one, other, key } => {
+                if !self.shared.remove(&key) {
+                    self.shared.insert(key);
+                }
+                for counter in [one, other] {
+                    *self.counters.entry(counter).or_default() += 1;
+                }
+            }
             Step::Merge | Step::Checkpoint | Step::Publish => {}
         }
     }

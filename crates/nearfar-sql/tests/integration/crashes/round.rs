@@ -271,7 +271,10 @@ impl<'c> Round<'c> {
                         .entry((*origin).to_lowercase())
                         .or_default() += 1;
                 }
-                ("@state" | "@begin" | "@done" | "@refused", [client, number, rest @ ..]) => {
+                (
+                    "@state" | "@begin" | "@done" | "@lost" | "@refused",
+                    [client, number, rest @ ..],
+                ) => {
                     let client = client.parse().expect("a client");
                     let number: u64 = number.parse().expect("a number");
                     self.hear_of(client, kind, number, rest, line);
@@ -295,6 +298,7 @@ impl<'c> Round<'c> {
                 record.begin(number as i64, steps.collect());
             }
             "@done" => record.done(number as i64, self.counts),
+            "@lost" => record.lost(self.counts),
             _ => record.refused(self.counts),
         }
     }
@@ -321,7 +325,17 @@ fn make_tables(kept: &Kept, random: &mut Random) {
             "CREATE TABLE log (client BIGINT, n BIGINT, PRIMARY KEY (client, n))",
         )
         .await;
+        let shared = "CREATE TABLE shared (k BIGINT PRIMARY KEY, client BIGINT); \
+                      CREATE TABLE counters AS SELECT value AS k, 0::BIGINT AS n0, 0::BIGINT AS n1, \
+                          0::BIGINT AS n2 FROM generate_series(1, 4); \
+                      ALTER TABLE counters ADD PRIMARY KEY (k)";
+        run(&session, shared).await;
         for client in 0..CLIENTS {
+            let own = format!(
+                "CREATE TABLE c{client} (k BIGINT PRIMARY KEY); CREATE SEQUENCE q{client}; \
+                 CREATE TABLE drawn{client} (n BIGINT PRIMARY KEY)"
+            );
+            run(&session, &own).await;
             for table in ["a", "b"] {
                 let columns = "(k BIGINT PRIMARY KEY, v BIGINT, s VARCHAR UNIQUE)";
                 run(&session, &format!("CREATE TABLE {table}{client} {columns}")).await;
