@@ -6,7 +6,7 @@ use nearfar_durable::error::DurabilityError;
 use nearfar_durable::log::DataOptions;
 use nearfar_memory::pool::TakeOver;
 use nearfar_sql::engine::{Engine, EngineOptions, Session};
-use nearfar_sql::error::EngineError;
+use nearfar_sql::error::{EngineError, is_disk_full};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
@@ -289,4 +289,44 @@ async fn a_process_that_ends_with_a_full_pool_is_followed_by_one_from_the_direct
     assert_names(&error, &[&none.display().to_string(), "No space left"]);
     small.resize(4096);
     open(log_only(&disk.path("new")), Some(&none)).expect("what was begun is no obstacle");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_full_data_directory_leaves_indexes_as_they_were() {
+    let Some(disk) = SmallDisk::mount(2048) else {
+        return;
+    };
+    let data = disk.path("data");
+    let engine = open(log_only(&data), None).expect("a directory");
+    let session = engine.session();
+    run(&session, TABLE).await;
+    let rows =
+        "INSERT INTO t SELECT value, repeat('x', 100) || value FROM generate_series(1, 2000)";
+    run(&session, rows).await;
+    let ballast = disk.fill();
+    // The last page of the log has room for some.
+    let mut made = 0;
+    let create = |number: i32| format!("CREATE UNIQUE INDEX i{number} ON t (k, s)");
+    let error = loop {
+        match try_run(&session, &create(made)).await {
+            Ok(_) => made += 1,
+            Err(error) => break error,
+        }
+        assert!(made < 1000, "the disk is never full");
+    };
+    assert!(is_disk_full(&error), "{error}");
+    let count = "SELECT count(*) FROM nearfar.indexes";
+    assert_eq!(value(&session, count).await, made.to_string());
+    run(&session, "CALL nearfar.check('t')").await;
+    std::fs::remove_file(ballast).expect("removed");
+    run(&session, &create(made)).await;
+    let twice = "INSERT INTO t SELECT 7, repeat('x', 100) || 7";
+    let refused = try_run(&session, twice).await.expect_err("it is there");
+    assert_names(&refused, &["duplicate key"]);
+    drop((session, engine));
+    let engine = open(log_only(&data), None).expect("a directory");
+    let session = engine.session();
+    assert_eq!(value(&session, count).await, (made + 1).to_string());
+    run(&session, "CALL nearfar.check('t')").await;
+    check(&session, 2000).await;
 }

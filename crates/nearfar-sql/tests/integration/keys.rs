@@ -1,6 +1,6 @@
 //! Keys and indexes through SQL.
 
-use super::support::{error, options, run, two_tiers, value};
+use super::support::{engine, error, options, run, two_tiers, value};
 use arrow::util::display::array_value_to_string;
 use arrow::util::pretty::pretty_format_batches;
 use datafusion::scalar::ScalarValue;
@@ -751,4 +751,34 @@ async fn changes_of_a_key_are_planned_once() {
         .expect_err("read only");
     assert!(error.to_string().contains("READ ONLY"), "{error}");
     run(&session, "ROLLBACK; CALL nearfar.check('t')").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_duplicate_behind_the_first_segment_leaves_no_index() {
+    let engine = engine();
+    let session = engine.session();
+    let rows = "CREATE TABLE t AS SELECT value AS k FROM generate_series(1, 530000)";
+    run(&session, rows).await;
+    run(&session, "INSERT INTO t VALUES (5)").await;
+    let segments = "SELECT count(*) > 1 FROM nearfar.segments WHERE table_name = 't'";
+    assert_eq!(value(&session, segments).await, "true");
+    for sql in [
+        "CREATE UNIQUE INDEX late ON t (k)",
+        "ALTER TABLE t ADD CONSTRAINT late UNIQUE (k)",
+    ] {
+        let message = error(&session, sql).await;
+        assert!(message.contains("5"), "{message}");
+        let indexes = "SELECT count(*) FROM nearfar.indexes WHERE table_name = 't'";
+        assert_eq!(value(&session, indexes).await, "0");
+    }
+    run(
+        &session,
+        "DELETE FROM t WHERE k = 5; INSERT INTO t VALUES (5)",
+    )
+    .await;
+    run(
+        &session,
+        "CREATE UNIQUE INDEX late ON t (k); CALL nearfar.check('t')",
+    )
+    .await;
 }
