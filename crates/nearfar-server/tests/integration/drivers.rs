@@ -7,7 +7,15 @@ use crate::support::{not_tested, start};
 /// The exit code of `drivers.py` where a driver is not installed.
 const MISSING: i32 = 77;
 
-const DRIVERS: [&str; 4] = ["psycopg3", "psycopg2", "sqlalchemy", "asyncpg"];
+const DRIVERS: [&str; 7] = [
+    "psycopg3",
+    "psycopg2",
+    "sqlalchemy",
+    "asyncpg",
+    "sqlalchemy_orm",
+    "pandas",
+    "adbc",
+];
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_drivers_send_by_themselves_is_answered() {
