@@ -3,6 +3,7 @@
 use datafusion::common::{exec_datafusion_err, internal_err};
 use datafusion::error::Result;
 use datafusion::execution::TaskContext;
+use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion_proto::physical_plan::from_proto::parse_physical_expr;
 use datafusion_proto::physical_plan::to_proto::serialize_physical_expr;
@@ -14,6 +15,7 @@ use prost::Message;
 use serde::{Deserialize, Serialize};
 use std::sync::{Arc, Weak};
 
+use super::in_place::InPlaceExec;
 use super::leaf::{ClusterScan, ScanParts, Share};
 use crate::error::failed_query;
 use crate::node::Node;
@@ -33,6 +35,10 @@ enum Wire {
         shares: Vec<Share>,
         width: usize,
         task: Option<(usize, usize)>,
+    },
+    InPlace {
+        columns: Vec<(String, usize)>,
+        partitions: usize,
     },
     Operator(Vec<u8>),
 }
@@ -119,8 +125,22 @@ impl PhysicalExtensionCodec for ClusterCodec {
         context: &TaskContext,
         _: &dyn PhysicalProtoConverterExtension,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        if let Ok(Wire::Operator(bytes)) = serde_json::from_slice(bytes) {
-            return wire::decode_operator(&bytes, inputs);
+        match serde_json::from_slice(bytes) {
+            Ok(Wire::Operator(bytes)) => return wire::decode_operator(&bytes, inputs),
+            Ok(Wire::InPlace {
+                columns,
+                partitions,
+            }) => {
+                let [input] = inputs else {
+                    return internal_err!("an exchange in place with {} inputs", inputs.len());
+                };
+                let columns = columns.iter().map(|(name, at)| Column::new(name, *at));
+                let exchange =
+                    InPlaceExec::try_new(Arc::clone(input), columns.collect(), partitions)?;
+                // What cuts plans into stages has done that.
+                return Ok(Arc::new(exchange.repartition()?));
+            }
+            _ => {}
         }
         let node = self.0.upgrade();
         let node = node.ok_or_else(|| failed_query("the node is being stopped"))?;
@@ -136,6 +156,16 @@ impl PhysicalExtensionCodec for ClusterCodec {
         let plan = node.as_ref() as &dyn std::any::Any;
         if let Some(scan) = plan.downcast_ref::<ClusterScan>() {
             bytes.extend(encoded(scan)?);
+            return Ok(());
+        }
+        if let Some(exchange) = plan.downcast_ref::<InPlaceExec>() {
+            let (columns, partitions) = exchange.hash();
+            let columns = columns.iter().map(|it| (it.name().to_owned(), it.index()));
+            let columns = columns.collect();
+            bytes.extend(written(&Wire::InPlace {
+                columns,
+                partitions,
+            })?);
             return Ok(());
         }
         if let Some(operator) = wire::encode_operator(node.as_ref()) {

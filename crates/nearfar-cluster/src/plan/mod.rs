@@ -1,6 +1,7 @@
 //! Plans over the tables of the cluster: leaves, who runs them, and how they travel.
 
 mod codec;
+mod in_place;
 mod leaf;
 mod router;
 mod sink;

@@ -24,6 +24,7 @@ use std::sync::Arc;
 use url::Url;
 
 use super::codec::ClusterCodec;
+use super::in_place::{InPlaceJoins, undone};
 use super::leaf::{ClusterScan, Share};
 use crate::error::failed_query;
 use crate::node::{Link, Node, NodeLinks};
@@ -143,6 +144,7 @@ pub fn distributed(node: &Arc<Node>, builder: SessionStateBuilder) -> Result<Ses
         .with_distributed_scale_up_leaf_node_handler(scaled_up)
         .with_distributed_route_tasks_handler(route)
         .with_distributed_local_worker_context(own)
+        .with_physical_optimizer_rule(Arc::new(InPlaceJoins))
         .with_distributed_planner()
         .with_distributed_children_isolator_unions(false)?
         .with_distributed_metrics_collection(false)?;
@@ -203,7 +205,10 @@ impl QueryPlanner for NamedFailures {
         if !is_distributed {
             // What runs here alone has this machine's accounts, as on a machine without a cluster.
             let options = session.config_options();
-            return self.node.parts_session().worker_plan(plan, options);
+            return self
+                .node
+                .parts_session()
+                .worker_plan(undone(plan)?, options);
         }
         self.node.count_query();
         Ok(Arc::new(CoordinatedExec {

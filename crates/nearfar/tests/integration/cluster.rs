@@ -534,3 +534,68 @@ fn a_simulation_runs_nothing_and_says_that_it_is_modelled() {
     );
     run(["bench", "cluster", "--simulate", "1", "--workers", "2"]).failed(2, &["--workers"]);
 }
+
+/// `l` and `o` are divided by the key that they are joined by, and `p` by another one.
+const JOINED_TABLES: &str = "
+    CREATE TABLE l (k INT, q INT) DISTRIBUTED BY (k);
+    CREATE TABLE o (k INT, c INT) DISTRIBUTED BY (k);
+    CREATE TABLE p (c INT, k INT) DISTRIBUTED BY (c);
+    INSERT INTO l SELECT value % 200000, value % 7 FROM generate_series(1, 400000);
+    INSERT INTO o SELECT value, value % 1000 FROM generate_series(1, 300000);
+    INSERT INTO p SELECT value % 1000, value * 3 FROM generate_series(1, 300000);
+    INSERT INTO o VALUES (NULL, 1), (NULL, 2)";
+
+/// Joins that are made where rows are, alone and below and beside others.
+const JOINS: &[&str] = &[
+    "SELECT count(*), sum(q), sum(c) FROM l JOIN o ON l.k = o.k",
+    "SELECT count(*), sum(q), sum(c) FROM l LEFT JOIN o ON l.k = o.k AND o.c < 500",
+    "SELECT count(*), sum(q), sum(c) FROM l RIGHT JOIN o ON l.k = o.k",
+    "SELECT count(*), sum(q), sum(c) FROM l FULL JOIN o ON l.k = o.k",
+    "SELECT count(*), sum(c) FROM o WHERE EXISTS (SELECT 1 FROM l WHERE l.k = o.k AND q = 3)",
+    "SELECT count(*), sum(c) FROM o WHERE NOT EXISTS (SELECT 1 FROM l WHERE l.k = o.k)",
+    "SELECT count(*) FROM l WHERE k NOT IN (SELECT k FROM o WHERE k IS NOT NULL)",
+    "SELECT count(*) FROM l WHERE k NOT IN (SELECT k FROM o)",
+    "SELECT count(*), sum(n) FROM (SELECT o.k, count(*) AS n FROM l JOIN o ON l.k = o.k GROUP BY o.k) x",
+    "SELECT count(*), sum(l.q + m.q) FROM l JOIN o ON l.k = o.k JOIN l m ON m.k = o.k",
+    "SELECT count(*), sum(q) FROM l JOIN o ON l.k = o.k JOIN p ON p.k = l.k",
+    "SELECT count(*), sum(q) FROM p JOIN o ON p.k = o.k LEFT JOIN l ON l.k = o.k",
+    "SELECT count(*), sum(q) FROM l JOIN o ON l.k = o.k JOIN p ON p.c = o.c WHERE p.k < 9000",
+    "SELECT count(*), sum(s) FROM o JOIN (SELECT k, sum(q) AS s FROM l GROUP BY k) x ON x.k = o.k",
+    "SELECT count(*), sum(n) FROM (SELECT k, count(*) AS n FROM (SELECT o.k FROM l JOIN o ON l.k = o.k \
+     UNION ALL SELECT k FROM p) x GROUP BY k) y",
+    "SELECT max(r), sum(r) FROM (SELECT row_number() OVER (PARTITION BY l.k) AS r FROM l JOIN o ON l.k = o.k) x",
+    "SELECT count(*), sum(q) FROM l JOIN o ON l.k = o.k AND l.q = o.c",
+    "SELECT count(*), sum(q) FROM l JOIN o ON l.q = o.c WHERE o.k < 1000",
+    "SELECT count(*), sum(q) FROM l JOIN o ON l.k + 1 = o.k",
+];
+
+#[test]
+fn joins_by_the_key_that_divides_both_tables_send_no_rows() {
+    let (folder, other) = (
+        tempfile::tempdir().expect("a folder"),
+        tempfile::tempdir().expect("a folder"),
+    );
+    let (cluster, alone) = (
+        cluster(folder.path(), 3, false),
+        cluster(other.path(), 1, false),
+    );
+    for statement in JOINED_TABLES.split(';') {
+        rows(&cluster, 0, statement);
+        rows(&alone, 0, statement);
+    }
+    let explain = |sql: &str| joined(&rows(&cluster, 0, &format!("EXPLAIN {sql}")));
+    let plan = explain(JOINS[0]);
+    assert!(plan.contains("InPlaceExec"), "{plan}");
+    assert!(!plan.contains("NetworkShuffleExec"), "{plan}");
+    let by_another_key = explain("SELECT count(*) FROM o JOIN p ON o.k = p.k");
+    assert!(!by_another_key.contains("InPlaceExec"), "{by_another_key}");
+    for sql in JOINS {
+        let expected = joined(&rows(&alone, 0, sql));
+        assert_eq!(
+            joined(&rows(&cluster, 1, sql)),
+            expected,
+            "{sql}\n{}",
+            explain(sql)
+        );
+    }
+}
