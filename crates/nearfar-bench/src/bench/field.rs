@@ -287,11 +287,7 @@ impl Field<'_> {
         // Before the first query, which may be left out where it fails: a setting that is not there is not.
         nearfar.query(&format!("SET {setting} = on"))?;
         for (number, text) in &self.texts {
-            let compared = self.in_turn(*number, |side| {
-                let is_on = matches!(side, Side::Nearfar);
-                nearfar.query(&format!("SET {setting} = {is_on}"))?;
-                nearfar.query(text)
-            });
+            let compared = self.switch_query(nearfar, setting, (*number, text.as_str()));
             match compared.map_err(|error| self.missed(error, NEARFAR, *number)) {
                 Ok(query) => {
                     self.observer.on(&BenchEvent::Switched {
@@ -311,6 +307,27 @@ impl Field<'_> {
             queries,
             missed,
             ended: None,
+        })
+    }
+
+    /// One query with a setting and without, by turns, once both have the same answer.
+    fn switch_query(
+        &self,
+        nearfar: &mut Contender,
+        setting: &str,
+        (number, text): (u8, &str),
+    ) -> Result<QueryComparison, BenchError> {
+        let switch = |nearfar: &mut Contender, is_on: bool| {
+            nearfar.query(&format!("SET {setting} = {is_on}")).map(drop)
+        };
+        switch(nearfar, false)?;
+        let without = self.answers(nearfar, number, text)?;
+        switch(nearfar, true)?;
+        let with = self.answers(nearfar, number, text)?;
+        self.agree(number, NEARFAR, &with, &without)?;
+        self.in_turn(number, |side| {
+            switch(nearfar, matches!(side, Side::Nearfar))?;
+            nearfar.query(text)
         })
     }
 
