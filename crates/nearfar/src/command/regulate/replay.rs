@@ -7,7 +7,7 @@ use nearfar_measure::Kind;
 use nearfar_measure::results::Metric;
 use nearfar_model::simulation::Machine;
 use nearfar_regulate::virtual_time::{
-    Replayed, ReplayedQuality, Scenario, Slowing, Tick, read_trace, replay,
+    Replayed, ReplayedQuality, Slowing, Tick, read_trace, replay,
 };
 use nearfar_topology::Profile;
 use serde_json::json;
