@@ -39,6 +39,7 @@ mod each_access;
 pub mod emulation;
 mod probe;
 pub mod simulation;
+mod stream_meter;
 mod streamed_run;
 
 pub use access_log::{AccessLog, LoggedAccess};
@@ -49,6 +50,7 @@ pub use emulation::{
     ParameterError, Pattern,
 };
 pub use probe::{Native, Probe};
+pub use stream_meter::StreamMeter;
 pub use streamed_run::StreamedRun;
 
 /// Bytes of a cache line, the unit in which every modelled tier transfers.

@@ -11,7 +11,7 @@ use nearfar_memory::{
     Budgets, MemorySystem, PageSize, Placement, Region, RegionError, RegionOptions, SystemError,
     TierId,
 };
-use nearfar_model::{BandwidthShare, EmulatedTier, ParameterError, Pattern, Probe};
+use nearfar_model::{BandwidthShare, EmulatedTier, ParameterError, Pattern, StreamMeter};
 use nearfar_topology::{Profile, Topology, UnknownTier};
 
 use crate::interference::one_of_each_core;
@@ -129,14 +129,17 @@ impl OperatorTiers {
         Region::allocate(&self.system, bytes, &Placement::Bind(tier), options)
     }
 
-    /// What charges reads of these addresses, which are far, to the calling thread; nothing where they really are.
-    pub(super) fn streams(&self, far: Range<usize>) -> FarStreams<'_> {
-        FarStreams {
-            far,
-            tier: self.model(),
-            pattern: Cell::default(),
-            bytes: Cell::default(),
-        }
+    /// What charges reads of these addresses, which are far, to the calling thread, as an emulated tier would; nothing
+    /// where they really are.
+    pub(super) fn streams(&self, far: Range<usize>) -> StreamMeter<impl Fn(u64) + '_> {
+        let (tier, pattern) = (self.model(), Cell::new(Pattern::First));
+        StreamMeter::new(far, CHARGED_BYTES, move |bytes| {
+            if let Some(tier) = tier {
+                let mut advanced = pattern.get();
+                tier.read(advanced.advance(), bytes);
+                pattern.set(advanced);
+            }
+        })
     }
 
     /// A copier that reads far bytes.
@@ -166,69 +169,6 @@ fn cores_first(cpus: &[u32]) -> Vec<u32> {
 pub(super) fn addresses(bytes: &[u8]) -> Range<usize> {
     let range = bytes.as_ptr_range();
     range.start.addr()..range.end.addr()
-}
-
-/// Delays its thread for what it streams of far memory, by as much as an emulated tier would.
-pub(super) struct FarStreams<'a> {
-    far: Range<usize>,
-    tier: Option<&'a EmulatedTier>,
-    pattern: Cell<Pattern>,
-    /// Streamed, and not charged yet.
-    bytes: Cell<u64>,
-}
-
-impl FarStreams<'_> {
-    /// Charges what is left.
-    pub(super) fn finish(&self) {
-        self.charge(self.bytes.take());
-    }
-
-    fn charge(&self, bytes: u64) {
-        if let Some(tier) = self.tier.filter(|_| bytes > 0) {
-            let mut pattern = self.pattern.get();
-            tier.read(pattern.advance(), bytes);
-            self.pattern.set(pattern);
-        }
-    }
-}
-
-impl Probe for FarStreams<'_> {
-    #[inline(always)]
-    fn read(&self, _addr: usize, _bytes: usize) {}
-
-    #[inline(always)]
-    fn write(&self, _addr: usize, _bytes: usize) {}
-
-    #[inline(always)]
-    fn write_non_temporal(&self, _addr: usize, _bytes: usize) {}
-
-    #[inline]
-    fn stream(&self, addr: usize, bytes: usize) {
-        if !self.far.contains(&addr) {
-            return;
-        }
-        let streamed = self.bytes.get() + bytes as u64;
-        if streamed < CHARGED_BYTES {
-            self.bytes.set(streamed);
-        } else {
-            self.bytes.set(0);
-            self.charge(streamed);
-        }
-    }
-
-    #[inline(always)]
-    fn prefetch(&self, _addr: usize, _bytes: usize) {}
-
-    #[inline(always)]
-    fn depends(&self) {}
-
-    #[inline(always)]
-    fn wrong_path_load(&self, _addr: usize, _bytes: usize) {}
-
-    #[inline(always)]
-    fn branch_mispredict(&self) {}
-
-    fn critical_section(&self, _addr: usize, _lines: usize) {}
 }
 
 /// Copies far bytes, as fast as an emulated tier would give them where it is one.
