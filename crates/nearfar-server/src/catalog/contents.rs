@@ -232,8 +232,34 @@ fn hashed(key: impl Hash) -> i64 {
     (FIRST_ID + hasher.finish() % (LAST_ID - FIRST_ID)) as i64
 }
 
+/// PostgreSQL's identifiers of its catalogs, which are within programs such as `pg_dump`.
+const CATALOG_IDS: [(&str, i64); 18] = [
+    ("pg_am", 2601),
+    ("pg_attrdef", 2604),
+    ("pg_attribute", 1249),
+    ("pg_class", 1259),
+    ("pg_collation", 3456),
+    ("pg_constraint", 2606),
+    ("pg_database", 1262),
+    ("pg_depend", 2608),
+    ("pg_description", 2609),
+    ("pg_extension", 3079),
+    ("pg_index", 2610),
+    ("pg_language", 2612),
+    ("pg_namespace", 2615),
+    ("pg_proc", 1255),
+    ("pg_rewrite", 2618),
+    ("pg_sequence", 2224),
+    ("pg_trigger", 2620),
+    ("pg_type", 1247),
+];
+
 /// The identifier of a table or view, which follows from its name.
 pub fn relation_id(schema: &str, name: &str) -> i64 {
+    let mut known = CATALOG_IDS.iter().filter(|_| schema == PG_CATALOG);
+    if let Some((_, id)) = known.find(|(catalog, _)| *catalog == name) {
+        return *id;
+    }
     let is_visible = [PUBLIC, TEMPORARY].contains(&schema);
     (hashed((schema, name)) & !VISIBLE) | i64::from(is_visible)
 }

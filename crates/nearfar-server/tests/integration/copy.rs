@@ -155,7 +155,7 @@ async fn what_binary_form_cannot_hold_is_refused() {
         "CREATE TABLE nested (a VARCHAR[][]); CREATE TABLE none (); CREATE TABLE days (a DATE)";
     client.batch_execute(tables).await.expect("made");
     for table in ["nested", "none"] {
-        // Of copies that are refused at once, this client is told more than it waits for.
+        // Of copies that are refused before they begin, this client is told more than it waits for.
         let client = server.client().await;
         let sql = format!("COPY {table} FROM STDIN BINARY");
         let refused = copy_in(&client, &sql, &[b"PGCOPY\n\xff\r\n\0\0\0\0\0\0\0\0\0\0\0"]).await;
