@@ -120,8 +120,8 @@ impl ExecutionPlan for InPlaceExec {
 pub struct InPlaceJoins;
 
 impl PhysicalOptimizerRule for InPlaceJoins {
-    fn optimize(&self, plan: Plan, _: &ConfigOptions) -> Result<Plan> {
-        rewritten(plan, true)
+    fn optimize(&self, plan: Plan, config: &ConfigOptions) -> Result<Plan> {
+        rewritten(plan, true, config.execution.target_partitions)
     }
 
     fn name(&self) -> &str {
@@ -143,18 +143,21 @@ pub fn undone(plan: Plan) -> Result<Plan> {
 }
 
 /// `is_free` says that nothing above in the same stage counts on where the engine's hash would put rows.
-fn rewritten(plan: Plan, is_free: bool) -> Result<Plan> {
+fn rewritten(plan: Plan, is_free: bool, partitions: usize) -> Result<Plan> {
     if plan.children().is_empty() {
         return Ok(plan);
     }
     let children = plan.children().into_iter().enumerate();
     let children = children
-        .map(|(index, child)| rewritten(Arc::clone(child), frees(&plan, index, is_free)))
+        .map(|(index, child)| {
+            let is_free = frees(&plan, index, is_free);
+            rewritten(Arc::clone(child), is_free, partitions)
+        })
         .collect::<Result<Vec<_>>>()?;
     let options = ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute);
     let plan = plan.replace_children(children, options)?;
     match is_free {
-        true => joined_in_place(plan),
+        true => joined_in_place(plan, partitions),
         false => Ok(plan),
     }
 }
@@ -178,32 +181,59 @@ fn frees(plan: &Plan, input: usize, is_free: bool) -> bool {
     }
 }
 
-/// The same, in place if it is a join of rows that are.
-fn joined_in_place(plan: Plan) -> Result<Plan> {
+/// The same, in place if it is a join of rows that are: also one that would send all of one side to every node.
+fn joined_in_place(plan: Plan, partitions: usize) -> Result<Plan> {
     let Some(join) = plan.downcast_ref::<HashJoinExec>() else {
         return Ok(plan);
     };
-    let sides = hashed(join.left()).zip(hashed(join.right()));
-    let is_plain = join.mode == PartitionMode::Partitioned && !join.null_aware;
-    let Some((left, right)) = sides.filter(|_| is_plain) else {
+    let sides = match join.mode {
+        _ if join.null_aware => None,
+        PartitionMode::Partitioned => divided(join),
+        PartitionMode::CollectLeft => collected(join),
+        PartitionMode::Auto => None,
+    };
+    let Some([left, right]) = sides else {
         return Ok(plan);
     };
-    let (left_homes, right_homes) = (homes(left.input()), homes(right.input()));
-    let is_there = left_homes
-        .iter()
-        .any(|home| right_homes.iter().any(|other| meet(join, home, other)));
-    if !is_there {
+    let right_homes = homes(&right);
+    let mut left_homes = homes(&left).into_iter();
+    let is_there = left_homes.any(|home| right_homes.iter().any(|other| meet(join, &home, other)));
+    let (true, Some([left_keys, right_keys])) = (is_there, key_columns(join)) else {
         return Ok(plan);
-    }
-    let in_place = |exchange: &RepartitionExec| {
-        let columns = hash_columns(exchange).unwrap_or_default();
-        let partitions = exchange.partitioning().partition_count();
-        let input = Arc::clone(exchange.input());
-        Result::<Plan>::Ok(Arc::new(InPlaceExec::try_new(input, columns, partitions)?))
     };
-    let children = vec![in_place(left)?, in_place(right)?];
-    let options = ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute);
-    Arc::clone(&plan).replace_children(children, options)
+    let children: Vec<Plan> = vec![
+        Arc::new(InPlaceExec::try_new(left, left_keys, partitions)?),
+        Arc::new(InPlaceExec::try_new(right, right_keys, partitions)?),
+    ];
+    let joined = join
+        .builder()
+        .with_partition_mode(PartitionMode::Partitioned);
+    Ok(Arc::new(joined.with_new_children(children)?.build()?))
+}
+
+/// What is below the exchanges of a join whose sides are divided by their keys.
+fn divided(join: &HashJoinExec) -> Option<[Plan; 2]> {
+    let below = |plan| hashed(plan).map(|exchange| Arc::clone(exchange.input()));
+    Some([below(join.left())?, below(join.right())?])
+}
+
+/// The sides of a join that has all rows of the left one before any of the right one.
+fn collected(join: &HashJoinExec) -> Option<[Plan; 2]> {
+    let left = match join.left().downcast_ref::<CoalescePartitionsExec>() {
+        Some(gathered) if gathered.fetch().is_none() => gathered.input(),
+        Some(_) => return None,
+        None => join.left(),
+    };
+    Some([Arc::clone(left), Arc::clone(join.right())])
+}
+
+/// The columns that a join is by, if they are columns.
+fn key_columns(join: &HashJoinExec) -> Option<[Vec<Column>; 2]> {
+    let column = |key: &Arc<dyn PhysicalExpr>| key.downcast_ref::<Column>().cloned();
+    let columns = join.on().iter();
+    let columns = columns.map(|(left, right)| Some((column(left)?, column(right)?)));
+    let (left, right) = columns.collect::<Option<Vec<_>>>()?.into_iter().unzip();
+    Some([left, right])
 }
 
 /// An exchange of rows by the hash of columns, without an order that it keeps.
