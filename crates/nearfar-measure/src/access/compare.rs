@@ -8,10 +8,11 @@ use crate::report::{Cell, Column, Note, Report, Table};
 use crate::results::{Header, Kind, Metric};
 
 /// Dimensions that say what a figure belongs to; others describe how it came about.
-const IDENTITY: [&str; 6] = [
+const IDENTITY: [&str; 7] = [
     "run",
     "task",
     "tier",
+    "event",
     "percentile",
     "contestant",
     "selectivity_percent",
@@ -107,7 +108,7 @@ fn identity(metric: &Metric) -> String {
     let parts = IDENTITY.iter().filter_map(|name| {
         let value = text(metric.dimensions.get(*name)?);
         Some(match *name {
-            "run" | "task" | "tier" | "contestant" => value,
+            "run" | "task" | "tier" | "event" | "contestant" => value,
             other => format!("{other} {value}"),
         })
     });
@@ -239,6 +240,24 @@ mod tests {
             (pair.of.as_str(), pair.ratio(), pair.differs()),
             ("y", 2.0, None)
         );
+    }
+
+    #[test]
+    fn counters_are_paired_by_their_event() {
+        let counter = |event: &str, value: f64| {
+            let metric = Metric::new("counter", value, "count", Kind::Measured);
+            metric.with("run", "x").with("event", event)
+        };
+        let first = [counter("cycles", 10.0), counter("instructions", 20.0)];
+        let second = [counter("instructions", 30.0), counter("cycles", 40.0)];
+        let comparison = compare(&first, &second);
+        assert_eq!((comparison.only_first, comparison.only_second), (0, 0));
+        let found: Vec<(&str, f64)> = comparison
+            .pairs
+            .iter()
+            .map(|pair| (pair.of.as_str(), pair.ratio()))
+            .collect();
+        assert_eq!(found, [("x, cycles", 4.0), ("x, instructions", 1.5)]);
     }
 
     #[test]
