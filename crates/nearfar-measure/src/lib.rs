@@ -24,6 +24,7 @@ mod known;
 mod machine;
 pub mod operators;
 pub mod probe;
+mod process;
 mod random;
 pub mod report;
 pub mod reproduce;

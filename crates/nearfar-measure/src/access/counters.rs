@@ -1,20 +1,24 @@
 //! Hardware counters, through `perf stat`.
 //!
-//! `perf` counts this process for as long as a run takes, and beside it the units that all processes share, which
-//! cannot be counted by process. Which events a machine has is for `perf` to say; what it does not count is
-//! unavailable, with the reason.
+//! `perf` counts this process for as long as the repetitions of a run take, and beside it the units that all processes
+//! share, which cannot be counted by process. Rates are over the time that `perf` says it has counted. Which events a
+//! machine has is for `perf` to say; what it does not count is unavailable, with the reason.
 
 use std::io;
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
+use nearfar_memory::sys::Ending;
 use nearfar_topology::perf::{
-    Count, intel_model, is_intel, is_zen_4_or_later, parse, parse_separated, prints_json,
+    Count, check_sapphire_rapids_events, intel_model, is_intel, is_zen_4_or_later, parse,
+    parse_separated, prints_json,
 };
 use nearfar_topology::{Known, TierKind, Topology};
 
 use super::kernels::LINE_BYTES;
 use super::outcome::TIER_TRAFFIC;
+use crate::process::{Ended, Place, Process};
 use crate::results::{Gap, Kind, Metric};
 
 /// Events that most processors have.
@@ -66,19 +70,21 @@ const ZEN_4: TrafficEvents = TrafficEvents {
 const REQUEST_TABLE: &str =
     "unc_cha_tor_inserts.ia_miss_drd_cxl_acc,unc_cha_tor_occupancy.ia_miss_drd_cxl_acc";
 
-/// Models of Intel's in CPUID.
-const SAPPHIRE_RAPIDS_MODELS: [u32; 2] = [143, 207];
+/// The model of Granite Rapids in CPUID.
 const GRANITE_RAPIDS_MODEL: u32 = 173;
 
-/// For how long a group of events is tried.
-const TRIAL: Duration = Duration::from_millis(10);
+/// The event of `perf` that is the time for which it counts, in ns.
+const COUNTED_TIME: &str = "duration_time";
+
+/// For how many seconds a group of events is tried.
+const TRIAL_S: &str = "0.010";
 
 impl TrafficEvents {
     fn of_this_processor() -> Option<&'static Self> {
-        match intel_model() {
-            Some(model) if SAPPHIRE_RAPIDS_MODELS.contains(&model) => Some(&SAPPHIRE_RAPIDS),
-            Some(GRANITE_RAPIDS_MODEL) => Some(&GRANITE_RAPIDS),
-            _ => is_zen_4_or_later().then_some(&ZEN_4),
+        match (check_sapphire_rapids_events(), intel_model()) {
+            (Ok(()), Some(GRANITE_RAPIDS_MODEL)) => Some(&GRANITE_RAPIDS),
+            (Ok(()), _) => Some(&SAPPHIRE_RAPIDS),
+            (Err(_), _) => is_zen_4_or_later().then_some(&ZEN_4),
         }
     }
 
@@ -170,15 +176,17 @@ impl Counters {
         } else if is_zen_4_or_later() {
             counters.add("top-down metrics", &["-M", AMD_TOP_DOWN], Scope::Process);
         }
-        if intel_model().is_some_and(|model| {
-            SAPPHIRE_RAPIDS_MODELS.contains(&model) || model == GRANITE_RAPIDS_MODEL
-        }) {
+        if check_sapphire_rapids_events().is_ok() {
             counters.add("the request table", &["-e", REQUEST_TABLE], Scope::Machine);
         }
         let events = TrafficEvents::of_this_processor();
         counters.tiers = tier_events(topology, events);
         for event in events.into_iter().flat_map(TrafficEvents::all) {
             counters.add(event, &["-e", event], Scope::Machine);
+        }
+        let time = words(&["-e", COUNTED_TIME]);
+        if !counters.shared.is_empty() && counters.tried(&time, Scope::Machine).is_ok() {
+            counters.shared.extend(time);
         }
         Ok(counters)
     }
@@ -197,45 +205,88 @@ impl Counters {
     }
 
     fn tried(&self, arguments: &[String], scope: Scope) -> Result<(), String> {
-        let counted = Process::start(arguments, scope, TRIAL, self.prints_json)
-            .and_then(|process| process.finish(self.prints_json));
-        let counts = counted.map_err(|error| format!("perf: {error}"))?;
+        let mut command = self.command(arguments, scope);
+        command.args(["--", "sleep", TRIAL_S]);
+        let ended = started(command)?.wait(&AtomicBool::new(false));
+        let ended = ended.map_err(|error| format!("perf: {error}"))?;
+        let ended = ended.ok_or_else(|| "perf was stopped".to_owned())?;
+        let counts = self.counts(&ended)?;
         match counts.iter().any(|count| count.value.is_known()) {
             true => Ok(()),
             false => Err("perf counts no event of it on this machine".to_owned()),
         }
     }
 
-    /// Counts this process, all threads, and what the machine shares, for `time`.
-    ///
-    /// # Errors
-    /// Why `perf` cannot be started.
-    pub fn start(&self, time: Duration) -> io::Result<Counting> {
-        let start = |arguments: &Vec<String>, scope| {
-            (!arguments.is_empty())
-                .then(|| Process::start(arguments, scope, time, self.prints_json))
-                .transpose()
-        };
-        Ok(Counting {
-            own: start(&self.own, Scope::Process)?,
-            shared: start(&self.shared, Scope::Machine)?,
-            time,
-        })
+    /// Counts this process, all threads, and what the machine shares, until [`Self::finish`].
+    pub fn start(&self) -> Counting {
+        let start = |arguments: &[String], scope| started(self.command(arguments, scope));
+        Counting {
+            own: start(&self.own, Scope::Process),
+            shared: (!self.shared.is_empty()).then(|| start(&self.shared, Scope::Machine)),
+        }
     }
 
-    /// Waits for the end; what was counted, as lines of the results schema.
-    ///
-    /// # Errors
-    /// Where `perf` cannot be read.
-    pub fn finish(&self, counting: Counting) -> io::Result<Vec<Metric>> {
+    /// Ends the counting; what was counted, as lines of the results schema. What was not is unavailable, with the
+    /// reason.
+    pub fn finish(&self, counting: Counting) -> Vec<Metric> {
+        let end = |process: Result<Process, String>| {
+            let ended = process?.end(Ending::Interrupt);
+            let ended = ended.map_err(|error| format!("perf: {error}"))?;
+            Ok(Counted::new(self.counts(&ended)?, ended.elapsed))
+        };
+        let shared = counting.shared.map(end);
+        let shared = shared.unwrap_or_else(|| Ok(Counted::default()));
+        let own = end(counting.own);
+        let traffic = traffic(&self.tiers, &shared);
         let mut counts = Vec::new();
-        for process in [counting.own, counting.shared].into_iter().flatten() {
-            counts.extend(process.finish(self.prints_json)?);
+        let mut found = Vec::new();
+        for (of, counted) in [("this process", own), ("the machine", shared)] {
+            match counted {
+                Ok(counted) => counts.extend(counted.counts),
+                Err(reason) => {
+                    let metric = Metric::unavailable("counter", &reason, "count", Kind::Measured);
+                    found.push(metric.with("event", format!("all of {of}")));
+                }
+            }
         }
-        let mut found = metrics(&counts);
-        found.extend(traffic(&self.tiers, &counts, counting.time));
-        Ok(found)
+        found.extend(metrics(&counts));
+        found.extend(traffic);
+        found
     }
+
+    /// A `perf stat` of these events.
+    fn command(&self, arguments: &[String], scope: Scope) -> Command {
+        let mut command = Command::new("perf");
+        command.arg("stat");
+        match self.prints_json {
+            true => command.arg("-j"),
+            false => command.args(["-x", ","]),
+        };
+        command.args(arguments);
+        match scope {
+            Scope::Process => command.args(["-p", &std::process::id().to_string()]),
+            Scope::Machine => command.arg("-a"),
+        };
+        // Numbers have a point in them wherever it runs.
+        command.env("LC_ALL", "C");
+        command
+    }
+
+    /// What a `perf stat` has printed.
+    fn counts(&self, ended: &Ended) -> Result<Vec<Count>, String> {
+        let counts = match self.prints_json {
+            true => parse(&ended.errors),
+            false => parse_separated(&ended.errors),
+        };
+        match counts.is_empty() {
+            true => Err(format!("perf: {}", ended.words())),
+            false => Ok(counts),
+        }
+    }
+}
+
+fn started(command: Command) -> Result<Process, String> {
+    Process::start(command, Place::default()).map_err(|error| format!("perf: {error}"))
 }
 
 fn words(arguments: &[&str]) -> Vec<String> {
@@ -251,75 +302,52 @@ enum Scope {
     Machine,
 }
 
-/// A `perf stat`.
-#[derive(Debug)]
-struct Process(Child);
-
-impl Process {
-    fn start(
-        arguments: &[String],
-        scope: Scope,
-        time: Duration,
-        prints_json: bool,
-    ) -> io::Result<Self> {
-        let mut command = Command::new("perf");
-        command.arg("stat");
-        match prints_json {
-            true => command.arg("-j"),
-            false => command.args(["-x", ","]),
-        };
-        command.args(arguments);
-        match scope {
-            Scope::Process => command.args(["-p", &std::process::id().to_string()]),
-            Scope::Machine => command.arg("-a"),
-        };
-        let seconds = format!("{:.3}", time.as_secs_f64());
-        // Numbers have a point in them wherever it runs.
-        command
-            .env("LC_ALL", "C")
-            .args(["--", "sleep", &seconds])
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(Stdio::piped());
-        Ok(Self(command.spawn()?))
-    }
-
-    fn finish(self, prints_json: bool) -> io::Result<Vec<Count>> {
-        let output = self.0.wait_with_output()?;
-        let text = String::from_utf8_lossy(&output.stderr).into_owned();
-        let counts = match prints_json {
-            true => parse(&text),
-            false => parse_separated(&text),
-        };
-        if counts.is_empty() {
-            let reason = text.lines().next().unwrap_or("perf printed nothing");
-            return Err(io::Error::other(reason.to_owned()));
-        }
-        Ok(counts)
-    }
-}
-
 /// Counting that goes on.
 #[derive(Debug)]
 pub struct Counting {
-    own: Option<Process>,
-    shared: Option<Process>,
+    own: Result<Process, String>,
+    /// None where nothing of the machine can be counted.
+    shared: Option<Result<Process, String>>,
+}
+
+/// What a `perf stat` has counted.
+#[derive(Debug, Default)]
+struct Counted {
+    counts: Vec<Count>,
+    /// For how long, by its own clock where it tells; else as long as it ran.
     time: Duration,
 }
 
+impl Counted {
+    /// Takes the time from the counts, where it is among them.
+    fn new(mut counts: Vec<Count>, ran: Duration) -> Self {
+        let is_time = |count: &Count| count.event == COUNTED_TIME;
+        let ns = counts.iter().find(|count| is_time(count));
+        let ns = ns
+            .and_then(|count| count.value.get())
+            .filter(|ns| *ns > 0.0);
+        counts.retain(|count| !is_time(count));
+        Self {
+            counts,
+            time: ns.map_or(ran, |ns| Duration::from_secs_f64(ns * 1e-9)),
+        }
+    }
+}
+
 /// Bytes per second to and from every tier, whoever moves them.
-fn traffic(tiers: &[TierEvents], counts: &[Count], time: Duration) -> Vec<Metric> {
+fn traffic(tiers: &[TierEvents], counted: &Result<Counted, String>) -> Vec<Metric> {
     let rate = |events: &[&str]| -> Result<f64, String> {
+        let counted = counted.as_ref().map_err(Clone::clone)?;
         let mut lines = 0.0;
         for event in events {
-            let found = counts.iter().find(|count| count.event == *event);
+            let found = counted.counts.iter().find(|count| count.event == *event);
             let found = found.ok_or_else(|| format!("perf does not count {event}"))?;
             lines += match &found.value {
                 Known::Value(value) => *value,
                 Known::Unavailable(reason) => return Err(format!("{event}: {reason}")),
             };
         }
-        Ok(lines * LINE_BYTES as f64 / time.as_secs_f64())
+        Ok(lines * LINE_BYTES as f64 / counted.time.as_secs_f64())
     };
     let of_tier = |tier: &TierEvents| {
         let tier_name = tier.tier.clone();
@@ -474,7 +502,8 @@ mod tests {
             .collect();
         let rates = |topology: &Topology, events, counts: &[Count]| -> Vec<Known<f64>> {
             let tiers = tier_events(topology, events);
-            let found = traffic(&tiers, counts, Duration::from_millis(500));
+            let counted = Counted::new(counts.to_vec(), Duration::from_millis(500));
+            let found = traffic(&tiers, &Ok(counted));
             found.into_iter().map(|metric| metric.value).collect()
         };
         let mut topology = topology();
@@ -493,5 +522,66 @@ mod tests {
         topology.sockets = vec![second.clone(), second];
         let found = rates(&topology, Some(&GRANITE_RAPIDS), &counts);
         assert!(reason(&found, 0).contains("2 sockets"));
+    }
+
+    #[test]
+    fn rates_are_over_the_time_that_perf_has_counted() {
+        let lines = Count::new("unc_m_cas_count.rd", Known::Value(1e6), "");
+        let time = |ns: f64| Count::new(COUNTED_TIME, Known::Value(ns), "");
+        let tiers = tier_events(&topology(), Some(&SAPPHIRE_RAPIDS));
+        let ran = Duration::from_secs(4);
+        for (counts, expected) in [
+            (vec![lines.clone(), time(2e9)], 32e6),
+            (vec![lines.clone()], 16e6),
+            (vec![lines, time(0.0)], 16e6),
+        ] {
+            let counted = Counted::new(counts, ran);
+            assert_eq!(counted.counts.len(), 1, "time is no counter");
+            let found = traffic(&tiers, &Ok(counted));
+            assert_eq!(found[0].value, Known::Value(expected));
+        }
+    }
+
+    /// As if `perf` had been started, once it waits to be interrupted.
+    fn perf(script: &str) -> Process {
+        let folder = tempfile::tempdir().unwrap();
+        let ready = folder.path().join("ready");
+        let script = format!(
+            "{script}; : > {}; while :; do sleep 0.01; done",
+            ready.display()
+        );
+        let mut command = Command::new("sh");
+        command.args(["-c", &script]);
+        let process = started(command).unwrap();
+        while !ready.exists() {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        process
+    }
+
+    #[test]
+    fn counting_ends_when_it_is_told_to_and_says_why_it_has_nothing() {
+        let counters = Counters {
+            prints_json: false,
+            own: words(&["-e", EVENTS]),
+            shared: words(&["-e", "unc_m_cas_count.rd", "-e", COUNTED_TIME]),
+            tiers: tier_events(&topology(), Some(&SAPPHIRE_RAPIDS)),
+            missing: Vec::new(),
+        };
+        let counts = "trap 'echo \"500,,unc_m_cas_count.rd,9,100.00,,\n\
+                      500000000,ns,duration_time,9,100.00,,\" >&2; exit' INT";
+        let found = counters.finish(Counting {
+            own: Ok(perf("trap 'echo no such event >&2; exit 1' INT")),
+            shared: Some(Ok(perf(counts))),
+        });
+        let of = |name: &str| {
+            let mut named = found.iter().filter(|metric| metric.metric == name);
+            named.next().map(|metric| metric.value.clone())
+        };
+        assert_eq!(of("tier_read_bytes_per_s"), Some(Known::Value(64_000.0)));
+        let reason = of("counter").and_then(|value| value.reason().map(str::to_owned));
+        assert_eq!(reason.as_deref(), Some("perf: no such event"));
+        let counters = found.iter().filter(|metric| metric.metric == "counter");
+        assert_eq!(counters.count(), 2, "{found:?}");
     }
 }

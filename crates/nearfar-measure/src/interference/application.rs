@@ -7,8 +7,8 @@ use std::sync::atomic::AtomicBool;
 use regex::Regex;
 use serde_json::Value;
 
-use super::process::{Ended, Place, Process};
 use super::storage::report;
+use crate::process::{Ended, Place, Process};
 
 /// What of a run counts.
 #[derive(Debug, Clone)]

@@ -13,8 +13,8 @@ use nearfar_model::simulation::Explained;
 use nearfar_topology::Known;
 use nearfar_topology::perf::{Count, check_sapphire_rapids_events, counted_percent, parse};
 
-use super::process::{Place, Process};
 use crate::access::CpuList;
+use crate::process::{Place, Process};
 use crate::results::{Kind, Metric};
 
 /// Bytes of a line.

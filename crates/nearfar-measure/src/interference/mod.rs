@@ -21,7 +21,6 @@ mod native_run;
 mod outcome;
 mod page;
 mod presets;
-mod process;
 mod storage;
 mod table;
 mod traffic;

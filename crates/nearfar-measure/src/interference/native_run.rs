@@ -16,10 +16,10 @@ use super::execute::{InterferenceObserver, Runner, execute};
 use super::matrix::{Matrix, Point};
 use super::native::Native;
 use super::outcome::{ApplicationFigure, PointOutcome};
-use super::process::{Place, Process};
 use super::storage::{FioLoad, Storage};
 use super::traffic::{StoragePattern, Traffic};
 use crate::access::{Outcome, Plan, PlannedRun, Repetition, Target, Until};
+use crate::process::{Place, Process};
 use crate::results::Kind;
 
 /// A run of an application, for estimates before the first one is done.

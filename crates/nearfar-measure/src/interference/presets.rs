@@ -5,7 +5,7 @@
 use std::path::{Path, PathBuf};
 
 use super::application::{Application, ApplicationError, ApplicationMetric};
-use super::process::find_program;
+use crate::process::find_program;
 
 /// What built-in applications run on, as far as it was named.
 #[derive(Debug, Clone, Copy, Default)]
@@ -192,8 +192,8 @@ fn own(program: &Path, command: &str, tier: Option<&str>) -> Result<Application,
 mod tests {
     use std::sync::atomic::AtomicBool;
 
-    use super::super::process::Place;
     use super::*;
+    use crate::process::Place;
 
     fn run(application: &Application) -> Result<Option<f64>, ApplicationError> {
         application.measure(Place::default(), &AtomicBool::new(false))

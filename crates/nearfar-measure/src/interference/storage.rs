@@ -12,8 +12,8 @@ use std::time::Duration;
 use nearfar_memory::sys::{Ending, SysError, free_bytes};
 use serde_json::Value;
 
-use super::process::{Ended, Place, Process, find_program};
 use super::traffic::StoragePattern;
+use crate::process::{Ended, Place, Process, find_program};
 
 /// Opens a block device only if nobody else has it (open(2)); the number is the same on all machines.
 const EXCLUSIVE: i32 = 0o200;

@@ -63,6 +63,9 @@ pub trait Observer {
     /// A repetition begins; `left` is about the time until the plan is done.
     fn begins(&mut self, _run: &PlannedRun, _index: usize, _repetition: u32, _left: Duration) {}
 
+    /// The last repetition of a run is over: what comes until [`Self::done`] is no part of what is measured.
+    fn ends(&mut self, _run: &PlannedRun) {}
+
     /// A run is done.
     ///
     /// # Errors
@@ -101,6 +104,7 @@ pub fn execute(
                 _ => return Err(stopped()),
             }
         }
+        observer.ends(run);
         let outcome = Outcome::new(run, repetitions, target.facts(run), began.elapsed());
         observer.done(run, &outcome).map_err(ExecuteError::Keep)?;
         pace.done(run);

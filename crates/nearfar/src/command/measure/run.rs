@@ -211,6 +211,7 @@ fn executed(
         live,
         runs,
         counting: None,
+        counted: Vec::new(),
         counters,
     };
     let (done, ended) = tokio::sync::oneshot::channel();
@@ -243,6 +244,8 @@ struct Follower {
     live: Live,
     runs: usize,
     counting: Option<Counting>,
+    /// Of the run that has ended and is not done.
+    counted: Vec<Metric>,
     counters: Option<Counters>,
 }
 
@@ -261,16 +264,20 @@ impl Observer for Follower {
             format!("run {index} of {runs}, repetition {repetition}: {id}; about {left} left")
         });
         if let Some(counters) = self.counters.as_ref().filter(|_| repetition == 1) {
-            self.counting = counters.start(run.time()).ok();
+            self.counting = Some(counters.start());
+        }
+    }
+
+    fn ends(&mut self, run: &PlannedRun) {
+        if let Some((counters, counting)) = self.counters.as_ref().zip(self.counting.take()) {
+            let of_run = |metric: Metric| metric.with("run", run.id());
+            let counted = counters.finish(counting).into_iter();
+            self.counted = counted.map(of_run).collect();
         }
     }
 
     fn done(&mut self, run: &PlannedRun, outcome: &Outcome) -> std::io::Result<()> {
-        let mut metrics: Vec<Metric> = Vec::new();
-        if let Some((counters, counting)) = self.counters.as_ref().zip(self.counting.take()) {
-            let of_run = |metric: Metric| metric.with("run", run.id());
-            metrics.extend(counters.finish(counting)?.into_iter().map(of_run));
-        }
+        let mut metrics = std::mem::take(&mut self.counted);
         metrics.extend(outcome.metrics(run));
         for reason in &outcome.noise_reasons {
             tracing::info!("disturbed: {}: {reason}", run.id());

@@ -25,7 +25,7 @@ const OUTPUT_BYTES_MAX: u64 = 16 << 20;
 
 /// Where a process runs.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Place {
+pub(crate) struct Place {
     /// Its processors.
     pub cpus: Vec<u32>,
     /// The nodes that its memory comes from, evenly; none for the kernel's choice.
@@ -34,7 +34,7 @@ pub(super) struct Place {
 
 /// A process in a group of its own, with what it writes. It ends with this value.
 #[derive(Debug)]
-pub(super) struct Process {
+pub(crate) struct Process {
     child: Child,
     /// Keeps alive the thread that started it, with which it would end.
     keeper: Option<(Sender<()>, JoinHandle<()>)>,
@@ -45,7 +45,7 @@ pub(super) struct Process {
 
 /// How a process ended.
 #[derive(Debug)]
-pub(super) struct Ended {
+pub(crate) struct Ended {
     pub status: ExitStatus,
     pub elapsed: Duration,
     /// What it wrote to its output.
@@ -56,7 +56,7 @@ pub(super) struct Ended {
 
 impl Ended {
     /// Its last words, for a message: those among its errors, if there are any.
-    pub(super) fn words(&self) -> String {
+    pub(crate) fn words(&self) -> String {
         match self.errors.trim().is_empty() {
             true => last_words(&self.output),
             false => last_words(&self.errors),
@@ -67,7 +67,7 @@ impl Ended {
 impl Process {
     /// Starts `command` at its place. Its processors and the policy of its memory are those of the
     /// thread that starts it, which are inherited.
-    pub(super) fn start(mut command: Command, place: Place) -> io::Result<Self> {
+    pub(crate) fn start(mut command: Command, place: Place) -> io::Result<Self> {
         let (output, errors) = (tempfile::tempfile()?, tempfile::tempfile()?);
         command
             .stdin(Stdio::null())
@@ -99,12 +99,12 @@ impl Process {
     }
 
     /// Whether it has not ended.
-    pub(super) fn is_running(&mut self) -> io::Result<bool> {
+    pub(crate) fn is_running(&mut self) -> io::Result<bool> {
         Ok(self.child.try_wait()?.is_none())
     }
 
     /// Waits for its end; `None` if the user wanted to stop, which ends it.
-    pub(super) fn wait(mut self, stop: &AtomicBool) -> io::Result<Option<Ended>> {
+    pub(crate) fn wait(mut self, stop: &AtomicBool) -> io::Result<Option<Ended>> {
         let status = loop {
             if let Some(status) = self.child.try_wait()? {
                 break status;
@@ -121,7 +121,7 @@ impl Process {
     }
 
     /// Asks it to end, and waits.
-    pub(super) fn end(mut self, ending: Ending) -> io::Result<Ended> {
+    pub(crate) fn end(mut self, ending: Ending) -> io::Result<Ended> {
         let status = self.ask(ending)?;
         let elapsed = self.began.elapsed();
         self.ended(status, elapsed)
@@ -187,7 +187,7 @@ fn text(file: &mut File) -> io::Result<String> {
 }
 
 /// The program of this name among the folders of `PATH`.
-pub(super) fn find_program(name: &str) -> Option<PathBuf> {
+pub(crate) fn find_program(name: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH")?;
     let mut found = std::env::split_paths(&path).map(|folder| folder.join(name));
     found.find(|program| program.is_file())
