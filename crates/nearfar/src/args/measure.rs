@@ -99,7 +99,7 @@ pub struct MeasureRunArgs {
     #[arg(
         long,
         requires = "profile",
-        conflicts_with_all = ["virtual", "whole_device", "counters", "dry_run", "output", "resume"]
+        conflicts_with_all = ["virtual", "lines", "whole_device", "counters", "dry_run", "output", "resume"]
     )]
     pub compare_model: bool,
     /// Lines that the simulator follows per repetition, after a warm-up [default: as many as rates

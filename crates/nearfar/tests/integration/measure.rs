@@ -127,6 +127,9 @@ fn a_specification_runs_in_memory_and_in_the_model() {
     }
     assert_eq!(of("ratio").count(), 4, "bandwidth and accesses of two runs");
     run_in(folder.path(), ["measure", "spec.toml", "--compare-model"]).failed(2, &["--profile"]);
+    // Memory has no lines that are followed.
+    let lines = [&both[..], &["--lines", "1000"]].concat();
+    run_in(folder.path(), lines).failed(2, &["--lines", "--compare-model"]);
 }
 
 #[test]

@@ -75,7 +75,7 @@ fn compare_model(
     profile: &Profile,
 ) -> anyhow::Result<()> {
     let native = plan_in_memory(args, document, None)?;
-    let modelled = Plan::simulated(document, profile, args.lines)?;
+    let modelled = Plan::simulated(document, profile, None)?;
     let header = figures::header(json!({ "settings": native.settings, "profile": profile }));
     let to = Destination {
         output: None,
