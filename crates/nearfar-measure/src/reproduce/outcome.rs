@@ -121,7 +121,8 @@ fn mape_percent<'a>(points: impl IntoIterator<Item = &'a ReproducedPoint>) -> f6
 const NO_TREES: &str = "trees: whoever asks has brought none";
 
 /// Runs every point in the model of `profile`, but for those of trees; those of prices are computed with
-/// the published ones, and those of interference are cells of a table whose machines they name. `progress` is told of every point done, and of how many there are.
+/// the published ones, and those of interference are cells of a table whose machines they name. `progress` is told of
+/// every point done, of interference of every cell, and of how many there are.
 ///
 /// # Errors
 /// [`ReproduceError::Machine`] where the profile cannot be simulated, and
@@ -184,7 +185,7 @@ pub fn reproduce_with(
         return Ok(reproduction);
     }
     if let Experiment::Interference(_) = runnable[0].experiment {
-        interference::reproduce(&mut reproduction, &runnable)?;
+        interference::reproduce(&mut reproduction, &runnable, progress)?;
         return Ok(reproduction);
     }
     let modelled = modelled(name, &runnable, profile, trees, progress)?;

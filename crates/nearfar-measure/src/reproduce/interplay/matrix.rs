@@ -1,7 +1,8 @@
 //! Table III: every operation on one device beside every operation on another.
 
+use std::collections::BTreeMap;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::channel;
 use std::thread;
 
 use nearfar_model::simulation::{Access, Group, Machine, MachineError, TierName};
@@ -109,41 +110,56 @@ impl InterplayTable {
 /// # Errors
 /// None for the built-in profiles.
 pub fn reproduce_interplay(
-    progress: impl Fn(usize, usize) + Sync,
+    progress: impl FnMut(usize, usize),
 ) -> Result<InterplayTable, MachineError> {
+    run_cells(published_cells(), progress)
+}
+
+/// The cells of the table, of which nothing was modelled yet.
+pub(in crate::reproduce) fn published_cells() -> Vec<InterplayCell> {
     let lines = TABLE.lines().skip_while(|line| line.starts_with('#'));
-    let cells: Vec<InterplayCell> = lines.skip(1).filter_map(InterplayCell::parse).collect();
-    let machines = System::ALL.map(System::machine);
-    let [a, b] = machines;
+    lines.skip(1).filter_map(InterplayCell::parse).collect()
+}
+
+/// Runs some cells of table III, as [`reproduce_interplay`] does all.
+///
+/// # Errors
+/// None for the built-in profiles.
+pub(in crate::reproduce) fn run_cells(
+    cells: Vec<InterplayCell>,
+    mut progress: impl FnMut(usize, usize),
+) -> Result<InterplayTable, MachineError> {
+    let [a, b] = System::ALL.map(System::machine);
     let (a, b) = (a?, b?);
-    let next = AtomicUsize::new(0);
-    let done = AtomicUsize::new(0);
-    let outcomes = Mutex::new(vec![None; cells.len()]);
+    let all = cells.len();
     let workers = thread::available_parallelism().map_or(1, usize::from);
+    let waiting = Mutex::new(cells.into_iter().enumerate());
+    let next = || waiting.lock().expect("no worker panics").next();
+    let (done, outcomes) = channel();
+    let mut found = BTreeMap::new();
     thread::scope(|scope| {
-        for _ in 0..workers.min(cells.len()) {
+        for _ in 0..workers.min(all) {
+            let done = done.clone();
             scope.spawn(|| {
-                while let Some(cell) = cells.get(next.fetch_add(1, Ordering::Relaxed)) {
+                let done = done;
+                while let Some((at, cell)) = next() {
                     let machine = match cell.system {
                         System::A => &a,
                         System::B => &b,
                     };
-                    let outcome = run(cell.clone(), machine);
-                    let at = place(&cells, cell);
-                    outcomes.lock().expect("no worker panics")[at] = Some(outcome);
-                    progress(done.fetch_add(1, Ordering::Relaxed) + 1, cells.len());
+                    // Nobody waits only if the other thread has panicked.
+                    let _ = done.send((at, run(cell, machine)));
                 }
             });
         }
+        drop(done);
+        for (at, outcome) in outcomes {
+            found.insert(at, outcome);
+            progress(found.len(), all);
+        }
     });
-    let outcomes = outcomes.into_inner().expect("no worker panics");
-    let cells: Result<_, _> = outcomes.into_iter().flatten().collect();
+    let cells: Result<_, _> = found.into_values().collect();
     Ok(InterplayTable { cells: cells? })
-}
-
-fn place(cells: &[InterplayCell], cell: &InterplayCell) -> usize {
-    let at = cells.iter().position(|other| std::ptr::eq(other, cell));
-    at.expect("a cell of the list")
 }
 
 /// Runs one cell over all numbers of threads.

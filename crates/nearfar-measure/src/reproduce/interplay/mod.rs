@@ -20,5 +20,6 @@ pub use self::curves::{
     reproduce_curves,
 };
 pub use self::matrix::{InterplayCell, InterplayTable, reproduce_interplay};
+pub(super) use self::matrix::{published_cells, run_cells};
 pub use self::regulators::{RegulatedPoint, RegulatorFigure, Regulators, reproduce_regulators};
 pub use self::system::System;
