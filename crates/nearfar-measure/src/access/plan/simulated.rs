@@ -66,7 +66,7 @@ impl Plan {
         lines: Option<u64>,
     ) -> Result<Self, PlanError> {
         let machine = Machine::new(profile)?;
-        let tiers = DeviceTiers::new(&machine, profile);
+        let tiers = DeviceTiers::new(&machine, profile)?;
         let context = Context {
             cpus: machine.threads_max(),
             rest_cpus: machine.cores as usize,

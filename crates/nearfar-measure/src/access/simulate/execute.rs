@@ -72,22 +72,25 @@ pub(crate) fn simulate(
         simulated: Some(Simulated {
             elapsed_ns: measured.elapsed_ns,
             lines: clock.simulation.lines(),
-            traffic: traffic(machine, &measured.read, &measured.written),
+            traffic: traffic(machine, &measured.read, &measured.written)?,
         }),
     }))
 }
 
-/// Lines of every tier, by those of the devices: the devices of a tier follow each other.
-fn traffic(machine: &Machine, read: &[u64], written: &[u64]) -> Vec<TierLines> {
-    let mut first = 0;
+/// Lines of every tier, by those of the devices.
+fn traffic(
+    machine: &Machine,
+    read: &[u64],
+    written: &[u64],
+) -> Result<Vec<TierLines>, MachineError> {
     let tiers = machine.tiers.iter().map(|(name, tier)| {
-        let devices = first..first + tier.devices as usize;
-        first = devices.end;
-        TierLines {
+        let devices = machine.devices(*name, tier.devices)?;
+        let sum = |lines: &[u64]| devices.iter().map(|device| lines[*device as usize]).sum();
+        Ok(TierLines {
             tier: name.name(),
-            read: read[devices.clone()].iter().sum(),
-            written: written[devices].iter().sum(),
-        }
+            read: sum(read),
+            written: sum(written),
+        })
     });
     tiers.collect()
 }

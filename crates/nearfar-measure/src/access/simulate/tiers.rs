@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use nearfar_memory::PlacementSpec;
-use nearfar_model::simulation::{DeviceIndex, Machine, TierName};
+use nearfar_model::simulation::{DeviceIndex, Machine, MachineError, TierName};
 use nearfar_topology::Profile;
 use nearfar_topology::names::{self, NamedTier};
 
@@ -38,27 +38,25 @@ pub(crate) struct DeviceTiers {
 }
 
 impl DeviceTiers {
-    pub(crate) fn new(machine: &Machine, profile: &Profile) -> Self {
-        let mut first: DeviceIndex = 0;
+    /// # Errors
+    /// [`MachineError::NoSuchDevice`] where a tier has no devices.
+    pub(crate) fn new(machine: &Machine, profile: &Profile) -> Result<Self, MachineError> {
         let tier = |(name, tier): &(TierName, nearfar_topology::SimulatedTier)| {
-            let count = tier.devices as DeviceIndex;
-            let devices = (first..first + count).collect();
-            first += count;
             let capacity_bytes = match name {
                 TierName::Near => profile.near.capacity_bytes.get(),
                 TierName::Far => profile.far.capacity_bytes.get(),
                 TierName::Remote => None,
             };
-            DeviceTier {
+            Ok(DeviceTier {
                 name: name.name(),
-                devices,
-                device_bytes: capacity_bytes.map(|bytes| bytes / u64::from(tier.devices.max(1))),
-            }
+                devices: machine.devices(*name, tier.devices)?,
+                device_bytes: capacity_bytes.map(|bytes| bytes / u64::from(tier.devices)),
+            })
         };
-        Self {
+        Ok(Self {
             profile: machine.profile.clone(),
-            tiers: machine.tiers.iter().map(tier).collect(),
-        }
+            tiers: machine.tiers.iter().map(tier).collect::<Result<_, _>>()?,
+        })
     }
 
     /// Their names.
