@@ -147,7 +147,7 @@ impl FigureOutcome for InterplayTable {
     fn overview(&self) -> Option<LineChart> {
         let cells = self.cells.iter();
         let pairs = cells.map(|cell| (cell.published_percent, cell.modelled_percent));
-        overview("mao-table3", "change in %", pairs)
+        overview(Self::name(), "change in %", pairs)
     }
 
     fn add_to(&self, report: &mut Report) {
@@ -172,7 +172,7 @@ impl FigureOutcome for Causes {
     fn overview(&self) -> Option<LineChart> {
         let ratios = self.ratios.iter();
         let pairs = ratios.filter_map(|ratio| Some((ratio.published, ratio.modelled.get()?)));
-        overview("mao-table4", "with over without", pairs)
+        overview(Self::name(), "with over without", pairs)
     }
 
     fn add_to(&self, report: &mut Report) {

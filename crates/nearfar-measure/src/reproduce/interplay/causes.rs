@@ -49,6 +49,13 @@ pub struct Causes {
     pub groups: Vec<CauseGroup>,
 }
 
+impl Causes {
+    /// Its word in commands and results.
+    pub const fn name() -> &'static str {
+        "mao-table4"
+    }
+}
+
 /// Runs table IV in virtual time.
 ///
 /// # Errors

@@ -94,6 +94,11 @@ pub struct InterplayTable {
 }
 
 impl InterplayTable {
+    /// Its word in commands and results.
+    pub const fn name() -> &'static str {
+        "mao-table3"
+    }
+
     /// Share of the cells with the right sign and class, of one system or of both.
     pub fn right_percent(&self, system: Option<System>) -> f64 {
         let cells = self.cells.iter();

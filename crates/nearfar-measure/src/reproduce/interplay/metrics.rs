@@ -16,7 +16,7 @@ impl InterplayTable {
         let share = |system| {
             let value = self.right_percent(system);
             Metric::new("class_right_percent", value, "%", Kind::Modelled)
-                .with("figure", "mao-table3")
+                .with("figure", InterplayTable::name())
         };
         let mut metrics = vec![share(None).with("cells", self.cells.len())];
         let systems = System::ALL.into_iter();
@@ -32,7 +32,7 @@ impl InterplayTable {
 fn changes(cell: &InterplayCell) -> [Metric; 2] {
     let label = |value: f64, kind, effect: &str| {
         Metric::new("change_percent", value, "%", kind)
-            .with("figure", "mao-table3")
+            .with("figure", InterplayTable::name())
             .with("system", cell.system.name())
             .with("device", &*cell.device)
             .with("operation", &*cell.operation)
@@ -177,7 +177,7 @@ impl Causes {
             }
         }
         let of_figure = |metric: Metric| {
-            let metric = metric.with("figure", "mao-table4");
+            let metric = metric.with("figure", Self::name());
             metric.with("system", self.system.name())
         };
         metrics.into_iter().map(of_figure).collect()

@@ -17,7 +17,7 @@ use crate::progress::Live;
 pub fn run(figure: InterplayFigure, live: &Live) -> anyhow::Result<Box<dyn Shown>> {
     Ok(match figure {
         InterplayFigure::Table3 => Box::new(reproduce_interplay(|done, of| {
-            live.say(format!("mao-table3: {done} of {of} cells"));
+            live.say(format!("{}: {done} of {of} cells", InterplayTable::name()));
         })?),
         InterplayFigure::Table4 => Box::new(reproduce_causes()?),
         InterplayFigure::Curves(figure) => Box::new(reproduce_curves(figure, |done, of| {
