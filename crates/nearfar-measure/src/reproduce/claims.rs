@@ -2,9 +2,12 @@
 
 use nearfar_topology::Known;
 
-use super::papers::{FigureOutcome, overview};
+use super::papers::{FigureOutcome, mean_absolute, overview};
 use crate::report::{Cell, Column, LineChart, Report, Table};
 use crate::results::{Kind, Metric};
+
+/// Why figures have no error of which nothing is modelled.
+const NONE_MODELLED: &str = "none of these numbers is modelled";
 
 /// A published number or range.
 #[derive(Debug, Clone, PartialEq)]
@@ -19,6 +22,17 @@ pub struct Claim {
     pub published: (f64, f64),
     /// The same in the model, or why there is none.
     pub modelled: Known<f64>,
+}
+
+impl Claim {
+    /// How far the model is from the range that is published, in per cent of its nearer end; 0 within, and none without a
+    /// model.
+    pub fn error_percent(&self) -> Option<f64> {
+        let (low, high) = self.published;
+        let modelled = self.modelled.get()?;
+        let nearest = modelled.clamp(low, high);
+        Some((modelled / nearest - 1.0) * 100.0)
+    }
 }
 
 /// The numbers of a paper, or of a figure, that are given in its text.
@@ -38,11 +52,21 @@ impl Claims {
         let claims = self.claims.iter();
         claims.filter_map(|claim| Some((claim, claim.modelled.get()?)))
     }
+
+    /// Mean of the absolute errors of what is modelled, in per cent; none where nothing is.
+    pub fn mape_percent(&self) -> Option<f64> {
+        mean_absolute(self.claims.iter().filter_map(Claim::error_percent))
+    }
 }
 
 impl FigureOutcome for Claims {
-    /// `published` of every number, with `low` and `high`, and `modelled`.
+    /// `mape_percent` of all, then `published` of every number, with `low` and `high`, and `modelled`.
     fn metrics(&self) -> Vec<Metric> {
+        let mean = match self.mape_percent() {
+            Some(mean) => Metric::new("mape_percent", mean, "%", Kind::Modelled),
+            None => Metric::unavailable("mape_percent", NONE_MODELLED, "%", Kind::Modelled),
+        };
+        let mean = mean.with("figure", self.name);
         let of = |claim: &Claim| {
             let (low, high) = claim.published;
             let middle = low.midpoint(high);
@@ -55,7 +79,8 @@ impl FigureOutcome for Claims {
                 metric.with("of", &*claim.what)
             })
         };
-        self.claims.iter().flat_map(of).collect()
+        let all = self.claims.iter().flat_map(of);
+        std::iter::once(mean).chain(all).collect()
     }
 
     fn title(&self) -> String {
@@ -63,12 +88,16 @@ impl FigureOutcome for Claims {
     }
 
     fn verdict(&self) -> String {
-        let within = self
-            .modelled()
-            .filter(|(claim, value)| (claim.published.0..=claim.published.1).contains(value))
-            .count();
+        let errors = self.claims.iter().filter_map(Claim::error_percent);
+        let met = errors.filter(|error| *error == 0.0).count();
         let (known, all) = (self.modelled().count(), self.claims.len());
-        format!("{known} of {all} numbers are modelled, {within} of them as published")
+        let modelled = format!("{known} of {all} numbers are modelled");
+        match self.mape_percent() {
+            Some(error) => {
+                format!("{modelled}, {met} of them as published; mean absolute error {error:.1} %")
+            }
+            None => modelled,
+        }
     }
 
     fn overview(&self) -> Option<LineChart> {
@@ -88,6 +117,7 @@ impl FigureOutcome for Claims {
             Column::number("Published, from", "", 2).kind(Kind::Published),
             Column::number("to", "", 2).kind(Kind::Published),
             Column::number("Modelled", "", 2).kind(Kind::Modelled),
+            Column::number("Error", "%", 1).kind(Kind::Modelled),
         ];
         let mut table = Table::new("Published numbers", columns);
         for claim in &self.claims {
@@ -98,6 +128,10 @@ impl FigureOutcome for Claims {
                 Cell::from(claim.published.0),
                 Cell::from(claim.published.1),
                 Cell::from(claim.modelled.clone()),
+                match claim.error_percent() {
+                    Some(error) => Cell::from(error),
+                    None => Cell::from(""),
+                },
             ]);
         }
         report.table(table);
@@ -132,14 +166,38 @@ mod tests {
         };
         assert_eq!(
             claims.verdict(),
-            "2 of 3 numbers are modelled, 1 of them as published"
+            "2 of 3 numbers are modelled, 1 of them as published; mean absolute error 10.0 %"
         );
         let metrics = claims.metrics();
-        assert_eq!(metrics.len(), 6);
-        assert_eq!(metrics[5].value.reason(), Some("no such program"));
+        assert_eq!(metrics.len(), 7);
+        let mean = (metrics[0].metric.as_str(), metrics[0].value.get());
+        assert!(matches!(mean, ("mape_percent", Some(error)) if (error - 10.0).abs() < 1e-9));
+        assert_eq!(metrics[6].value.reason(), Some("no such program"));
         let mut report = Report::new("page");
         claims.add_to(&mut report);
         assert!(report.to_html().contains("no such program"));
         assert!(claims.overview().is_some() && claims.has_figures());
+        let rest = Claims {
+            claims: claims.claims[2..].to_vec(),
+            ..claims
+        };
+        assert_eq!(rest.verdict(), "0 of 1 numbers are modelled");
+        assert_eq!(rest.metrics()[0].value.reason(), Some(NONE_MODELLED));
+        assert!(!rest.has_figures());
+    }
+
+    #[test]
+    fn errors_are_from_the_nearer_end_of_a_range() {
+        let error = |modelled| {
+            let claim = Claim {
+                figure: "ahn-fig8",
+                what: "temporary tables".to_owned(),
+                unit: "ratio",
+                published: (0.5, 0.8),
+                modelled: Known::Value(modelled),
+            };
+            claim.error_percent().unwrap().round()
+        };
+        assert_eq!([0.4, 0.5, 0.7, 1.0].map(error), [-20.0, 0.0, 0.0, 25.0]);
     }
 }

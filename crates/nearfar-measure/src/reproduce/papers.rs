@@ -1,6 +1,6 @@
 //! Papers, and what all of their figures have in common.
 
-use super::interplay::{Causes, Curves, InterplayTable, Regulators};
+use super::interplay::{Causes, Curves, InterplayTable, RegulatedPoint, Regulators};
 use super::outcome::Reproduction;
 use crate::operators::GeyerOutcome;
 use crate::report::{LineChart, Report};
@@ -57,7 +57,8 @@ pub trait FigureOutcome: Send {
     /// What it shows, with paper and number.
     fn title(&self) -> String;
 
-    /// In a few words, how well the model meets what is published.
+    /// In a few words, how well the model meets what is published: the mean error, or how many shapes or classes are met
+    /// of how many.
     fn verdict(&self) -> String;
 
     /// Published and modelled values in one small chart ([`overview`]); `None` where no number is published.
@@ -94,6 +95,12 @@ pub fn overview(
     Some(chart)
 }
 
+/// Mean of the absolute errors, in their unit; none of none.
+pub(super) fn mean_absolute(errors: impl IntoIterator<Item = f64>) -> Option<f64> {
+    let errors: Vec<f64> = errors.into_iter().map(f64::abs).collect();
+    (!errors.is_empty()).then(|| errors.iter().sum::<f64>() / errors.len() as f64)
+}
+
 /// So many of so many shapes.
 fn shapes(met: usize, all: usize) -> String {
     format!("{met} of {all} shapes are met")
@@ -109,9 +116,13 @@ impl FigureOutcome for Reproduction {
     }
 
     fn verdict(&self) -> String {
-        match self.mape_percent() {
-            Some(error) => format!("mean absolute error {error:.1} {}", self.error_unit()),
-            None => "unavailable".to_owned(),
+        let Some(error) = self.mape_percent() else {
+            return "unavailable".to_owned();
+        };
+        let error = format!("mean absolute error {error:.1} {}", self.error_unit());
+        match self.unavailable.values().sum::<usize>() {
+            0 => error,
+            points => format!("{error}; {points} points are unavailable"),
         }
     }
 
@@ -166,7 +177,11 @@ impl FigureOutcome for Causes {
 
     fn verdict(&self) -> String {
         let known = self.ratios.iter().filter(|ratio| ratio.modelled.is_known());
-        format!("{} of {} are modelled", known.count(), self.ratios.len())
+        let modelled = format!("{} of {} are modelled", known.count(), self.ratios.len());
+        match self.mape_percent() {
+            Some(error) => format!("{modelled}; mean absolute error {error:.1} %"),
+            None => modelled,
+        }
     }
 
     fn overview(&self) -> Option<LineChart> {
@@ -219,7 +234,12 @@ impl FigureOutcome for Regulators {
     }
 
     fn verdict(&self) -> String {
-        format!("{} settings", self.points.len())
+        let errors = self.points.iter().filter_map(RegulatedPoint::error_points);
+        let published = format!("{} of {} settings", errors.count(), self.points.len());
+        match self.mean_error_points() {
+            Some(error) => format!("mean absolute error {error:.1} points of {published}"),
+            None => published,
+        }
     }
 
     fn overview(&self) -> Option<LineChart> {
@@ -261,7 +281,27 @@ impl FigureOutcome for GeyerOutcome {
 
 #[cfg(test)]
 mod tests {
+    use super::super::{RegulatorFigure, reproduce_causes, reproduce_regulators};
     use super::*;
+
+    #[test]
+    fn what_regulators_and_causes_miss_is_in_their_verdicts() {
+        let regulators = reproduce_regulators(RegulatorFigure::Fig8).unwrap();
+        let error = regulators.mean_error_points().unwrap();
+        // The frequency alone misses what is published by tens of points.
+        assert!(error > 5.0, "{error}");
+        let expected = format!("mean absolute error {error:.1} points of 3 of 15 settings");
+        assert_eq!(regulators.verdict(), expected);
+        let causes = reproduce_causes().unwrap();
+        let error = causes.mape_percent().unwrap();
+        let expected = format!("6 of 8 are modelled; mean absolute error {error:.1} %");
+        assert_eq!(causes.verdict(), expected);
+        let metrics = regulators.metrics().into_iter().chain(causes.metrics());
+        let means = metrics.filter(|metric| {
+            ["mean_error_points", "mape_percent"].contains(&metric.metric.as_str())
+        });
+        assert_eq!(means.count(), 2);
+    }
 
     #[test]
     fn an_overview_is_in_the_order_of_what_is_published() {

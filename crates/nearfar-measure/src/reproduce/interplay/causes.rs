@@ -3,6 +3,7 @@
 use nearfar_model::simulation::{Access, Explained, Group, MachineError, TierName, explain_beside};
 use nearfar_topology::Known;
 
+use super::super::papers::mean_absolute;
 use super::system::System;
 use crate::interference::{SPAN, written_storage};
 
@@ -23,6 +24,13 @@ pub struct CauseRatio {
     pub published: f64,
     /// The same in the model.
     pub modelled: Known<f64>,
+}
+
+impl CauseRatio {
+    /// `(modelled / published - 1) * 100`; none without a model.
+    pub fn error_percent(&self) -> Option<f64> {
+        Some((self.modelled.get()? / self.published - 1.0) * 100.0)
+    }
 }
 
 /// Where requests of one group spend their time.
@@ -53,6 +61,11 @@ impl Causes {
     /// Its word in commands and results.
     pub const fn name() -> &'static str {
         "mao-table4"
+    }
+
+    /// Mean of the absolute errors of the ratios that are modelled, in per cent.
+    pub fn mape_percent(&self) -> Option<f64> {
+        mean_absolute(self.ratios.iter().filter_map(CauseRatio::error_percent))
     }
 }
 

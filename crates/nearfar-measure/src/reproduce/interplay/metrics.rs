@@ -54,13 +54,16 @@ fn changes(cell: &InterplayCell) -> [Metric; 2] {
 }
 
 impl Regulators {
-    /// `recovered_percent`, `aggressor_gb_per_s` and `near_latency_ns` of every setting, and what was
-    /// published of it.
+    /// `mean_error_points` of all settings of which a number is published, then `recovered_percent`,
+    /// `aggressor_gb_per_s` and `near_latency_ns` of every setting, and what was published of it.
     pub fn metrics(&self) -> Vec<Metric> {
-        self.points
-            .iter()
-            .flat_map(|point| of_point(self.figure, point))
-            .collect()
+        let mean = self.mean_error_points().map(|points| {
+            let metric = Metric::new("mean_error_points", points, "points", Kind::Modelled);
+            metric.with("figure", self.figure.name())
+        });
+        let points = self.points.iter();
+        let points = points.flat_map(|point| of_point(self.figure, point));
+        mean.into_iter().chain(points).collect()
     }
 }
 
@@ -153,10 +156,13 @@ fn of_curve(curve: &BackgroundCurve) -> Vec<Metric> {
 }
 
 impl Causes {
-    /// `counter_ratio` of every event, published and modelled, and of every group `place_ns` by place, its entries of the
-    /// request table and its bandwidth, alone and beside.
+    /// `mape_percent` of the ratios, `counter_ratio` of every event, published and modelled, and of every group `place_ns`
+    /// by place, its entries of the request table and its bandwidth, alone and beside.
     pub fn metrics(&self) -> Vec<Metric> {
         let mut metrics = Vec::new();
+        if let Some(mean) = self.mape_percent() {
+            metrics.push(Metric::new("mape_percent", mean, "%", Kind::Modelled));
+        }
         for ratio in &self.ratios {
             let label = |metric: Metric| metric.with("event", ratio.event);
             let published = Metric::new("counter_ratio", ratio.published, "", Kind::Published);

@@ -2,6 +2,7 @@
 
 use nearfar_model::simulation::{Access, Group, Machine, MachineError, TierName};
 
+use super::super::papers::mean_absolute;
 use super::system::{System, with_latency};
 
 /// Threads of the victim, which loads from local memory. The paper gives those of the aggressor only.
@@ -56,6 +57,16 @@ pub struct RegulatedPoint {
     pub published: (Option<f64>, Option<f64>),
 }
 
+impl RegulatedPoint {
+    /// How far the victim's share is from what is published, in points of a hundred; 0 within a range, and none where no
+    /// number is published.
+    pub fn error_points(&self) -> Option<f64> {
+        let low = self.published.0?;
+        let high = self.published.1.unwrap_or(low);
+        Some(self.recovered_percent - self.recovered_percent.clamp(low, high))
+    }
+}
+
 /// A figure in the model.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Regulators {
@@ -67,6 +78,13 @@ pub struct Regulators {
     pub alone_gb_per_s: f64,
     /// Knob by knob, from its strongest setting on.
     pub points: Vec<RegulatedPoint>,
+}
+
+impl Regulators {
+    /// Mean of the absolute errors of the settings of which a number is published, in points of a hundred.
+    pub fn mean_error_points(&self) -> Option<f64> {
+        mean_absolute(self.points.iter().filter_map(RegulatedPoint::error_points))
+    }
 }
 
 /// Runs a figure in virtual time.

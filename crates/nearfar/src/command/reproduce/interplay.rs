@@ -3,8 +3,8 @@
 use std::io::{self, Write};
 
 use nearfar_measure::reproduce::{
-    Causes, Curves, InterplayTable, Regulators, System, reproduce_causes, reproduce_curves,
-    reproduce_interplay, reproduce_regulators,
+    Causes, Curves, FigureOutcome, InterplayTable, Regulators, System, reproduce_causes,
+    reproduce_curves, reproduce_interplay, reproduce_regulators,
 };
 use nearfar_topology::Known;
 
@@ -117,9 +117,10 @@ fn write_knobs(knobs: &Regulators, out: &mut dyn Write) -> io::Result<()> {
     grid.write_page(out)?;
     writeln!(
         out,
-        "\nsystem {}; the victim alone has {:.1} GB/s",
+        "\nsystem {}; the victim alone has {:.1} GB/s; {}",
         knobs.system.name(),
-        knobs.alone_gb_per_s
+        knobs.alone_gb_per_s,
+        knobs.verdict()
     )
 }
 
@@ -153,7 +154,12 @@ fn write_curves(curves: &Curves, out: &mut dyn Write) -> io::Result<()> {
         ]);
     }
     grid.write_page(out)?;
-    writeln!(out, "\nsystem {}", curves.system.name())?;
+    writeln!(
+        out,
+        "\nsystem {}; {}",
+        curves.system.name(),
+        curves.verdict()
+    )?;
     for shape in &curves.shapes {
         let met = if shape.is_met { "met" } else { "not met" };
         writeln!(out, "{met}: {}", shape.text)?;
@@ -218,7 +224,12 @@ fn write_causes(causes: &Causes, out: &mut dyn Write) -> io::Result<()> {
         .ratios
         .iter()
         .filter_map(|ratio| Some((ratio.event, ratio.modelled.reason()?)));
-    writeln!(out, "\nsystem {}", causes.system.name())?;
+    writeln!(
+        out,
+        "\nsystem {}; {}",
+        causes.system.name(),
+        causes.verdict()
+    )?;
     for (event, reason) in reasons {
         writeln!(out, "{event}: unavailable: {reason}")?;
     }

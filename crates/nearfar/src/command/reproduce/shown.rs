@@ -28,7 +28,11 @@ fn grid(metrics: &[Metric]) -> Grid {
         ("value", Align::Right),
         ("unit", Align::Left),
     ]);
-    for metric in metrics {
+    // The mean error is told below.
+    let of_numbers = metrics
+        .iter()
+        .filter(|metric| metric.dimensions.contains_key("of"));
+    for metric in of_numbers {
         let value = match (metric.value.get(), metric.value.reason()) {
             (Some(value), _) => format!("{value:.2}"),
             (None, reason) => format!("unavailable: {}", reason.unwrap_or_default()),
