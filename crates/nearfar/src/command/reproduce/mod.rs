@@ -3,6 +3,7 @@
 mod ahn;
 mod geyer;
 mod interplay;
+mod outcomes;
 mod shown;
 mod table;
 
@@ -11,15 +12,15 @@ use std::io::Read;
 use std::path::Path;
 
 use nearfar_index_bench::reproduce::BPlusTrees;
-use nearfar_measure::Kind;
-use nearfar_measure::report::{Cell, Column, Report, Table};
+use nearfar_measure::operators::GeyerFigure;
 use nearfar_measure::reproduce::{
     Experiment, Figure, POINTS_BYTES_MAX, Points, Reproduction, reproduce_with,
 };
-use nearfar_measure::results::{Header, Metric};
+use nearfar_measure::results::Metric;
 use nearfar_topology::Profile;
 use serde_json::json;
 
+use self::outcomes::Outcomes;
 use self::shown::Shown;
 use crate::args::ReproduceArgs;
 use crate::args::figure::{AhnFigure, Entry, Runner, Selection};
@@ -46,18 +47,21 @@ pub fn run(args: &ReproduceArgs) -> anyhow::Result<()> {
         "profile": asked.uses_profile().then_some(&profile),
     }));
     let outcomes = run_shown(move |live| asked.run(&profile, &live))?;
-    let metrics: Vec<Metric> = outcomes.iter().flat_map(|one| one.metrics()).collect();
+    if outcomes.ran.is_empty() {
+        return outcomes.ended();
+    }
+    let header = outcomes.failed.iter().fold(header, |header, failure| {
+        header.unavailable(failure.name.as_str(), message::of(&failure.why))
+    });
+    let metrics: Vec<Metric> = outcomes.ran.iter().flat_map(|one| one.metrics()).collect();
     figures::print(args.figures.format, &header, &metrics, |_, out| {
-        outcomes.iter().try_for_each(|outcome| outcome.write(out))
+        outcomes.write(out)
     })?;
     if let Some(path) = &args.report {
-        save_page(&page(&header, &outcomes), path)?;
+        save_page(&outcomes.page(&header), path)?;
         message::print(&format!("The report is in {}.", path.display()));
     }
-    match outcomes.iter().any(|outcome| outcome.has_figures()) {
-        true => Ok(()),
-        false => Err(Failed::new(Exit::Unavailable, "none of these points can be modelled").into()),
-    }
+    outcomes.ended()
 }
 
 /// What is to be run.
@@ -115,12 +119,15 @@ impl Asked {
         }
     }
 
-    fn run(&self, profile: &Profile, live: &Live) -> anyhow::Result<Vec<Box<dyn Shown>>> {
+    fn run(&self, profile: &Profile, live: &Live) -> anyhow::Result<Outcomes> {
         match self {
             Self::Points(name, points) => {
-                Ok(vec![Box::new(reproduced(name, points, profile, live)?)])
+                let outcome = reproduced(name, points, profile, live)?;
+                let mut outcomes = Outcomes::default();
+                outcomes.ran.push(Box::new(outcome));
+                Ok(outcomes)
             }
-            Self::Figures(selection) => run_all(&selection.figures, profile, live),
+            Self::Figures(selection) => Ok(run_all(&selection.figures, profile, live)),
         }
     }
 }
@@ -130,35 +137,41 @@ fn are_interference(points: &Points) -> bool {
     matches!(points.points[0].experiment, Experiment::Interference(_))
 }
 
-/// Runs figures in their order; those of geyer-2023 together.
-fn run_all(
-    entries: &[&Entry],
-    profile: &Profile,
-    live: &Live,
-) -> anyhow::Result<Vec<Box<dyn Shown>>> {
+/// Runs figures in their order; those of geyer-2023 together. One that fails keeps none of the others from running.
+fn run_all(entries: &[&Entry], profile: &Profile, live: &Live) -> Outcomes {
     let geyer = entries.iter().filter_map(|entry| match entry.runner {
         Runner::Geyer(figure) => Some(figure),
         _ => None,
     });
     let geyer: Vec<_> = geyer.collect();
-    let mut outcomes: Vec<Box<dyn Shown>> = Vec::new();
+    let mut outcomes = Outcomes::default();
     for entry in entries {
-        match entry.runner {
-            Runner::Points(figure) => outcomes.push(Box::new(points_of(figure, profile, live)?)),
-            Runner::Interplay(figure) => outcomes.push(interplay::run(figure, live)?),
-            Runner::Geyer(figure) if figure == geyer[0] => outcomes.push(geyer::run(&geyer)?),
-            Runner::Geyer(_) => {}
-            Runner::Ahn(AhnFigure::Losses) => outcomes.push(ahn::losses(live)?),
-            Runner::Ahn(AhnFigure::Rest) => outcomes.push(ahn::rest()),
-        }
+        let outcome = match entry.runner {
+            Runner::Points(figure) => points_of(figure, profile, live),
+            Runner::Interplay(figure) => interplay::run(figure, live),
+            Runner::Geyer(figure) if figure == geyer[0] => geyer::run(&geyer),
+            Runner::Geyer(_) => continue,
+            Runner::Ahn(AhnFigure::Losses) => ahn::losses(live),
+            Runner::Ahn(AhnFigure::Rest) => Ok(ahn::rest()),
+        };
+        let name = match entry.runner {
+            Runner::Geyer(_) => geyer_names(&geyer),
+            _ => entry.name.to_owned(),
+        };
+        outcomes.add(name, outcome);
     }
-    Ok(outcomes)
+    outcomes
 }
 
-fn points_of(figure: Figure, profile: &Profile, live: &Live) -> anyhow::Result<Reproduction> {
+fn geyer_names(figures: &[GeyerFigure]) -> String {
+    let names: Vec<&str> = figures.iter().map(|figure| figure.name()).collect();
+    names.join(", ")
+}
+
+fn points_of(figure: Figure, profile: &Profile, live: &Live) -> anyhow::Result<Box<dyn Shown>> {
     let machine = figure.machine(profile.clone());
     let outcome = reproduced(figure.name(), &figure.points(), &machine, live)?;
-    Ok(outcome.titled(figure.title()))
+    Ok(Box::new(outcome.titled(figure.title())))
 }
 
 fn reproduced(
@@ -192,29 +205,4 @@ fn read(path: &Path) -> std::io::Result<String> {
         .take(POINTS_BYTES_MAX as u64 + 1)
         .read_to_string(&mut text)?;
     Ok(text)
-}
-
-/// One page of all figures: of several, first a small chart of each and what came of them.
-fn page(header: &Header, outcomes: &[Box<dyn Shown>]) -> Report {
-    let mut report = Report::new("The model against published points");
-    report.legend([Kind::Published, Kind::Modelled]);
-    if outcomes.len() > 1 {
-        report.heading("All figures");
-        report.small_multiples(outcomes.iter().filter_map(|outcome| outcome.overview()));
-        report.table(verdicts(outcomes));
-    }
-    for outcome in outcomes {
-        outcome.add_to(&mut report);
-    }
-    report.heading("Machine and configuration").header(header);
-    report
-}
-
-fn verdicts(outcomes: &[Box<dyn Shown>]) -> Table {
-    let columns = [Column::text("Figure"), Column::text("In the model")];
-    let mut table = Table::new("All figures", columns);
-    for outcome in outcomes {
-        table.row([Cell::from(outcome.title()), Cell::from(outcome.verdict())]);
-    }
-    table
 }
