@@ -101,10 +101,14 @@ impl Asked {
         }
     }
 
+    /// What results call it: a single figure has one name, by whichever word it was asked for.
     fn word(&self) -> Option<&str> {
         match self {
             Self::Points(..) => None,
-            Self::Figures(selection) => Some(&selection.word),
+            Self::Figures(selection) => match selection.figures[..] {
+                [figure] => Some(figure.name),
+                _ => Some(selection.word.as_str()),
+            },
         }
     }
 
