@@ -1,4 +1,6 @@
-//! `nearfar measure` and `nearfar bench scan`.
+//! `nearfar measure`, `nearfar bench scan` and, in a file of its own, `nearfar reproduce`.
+
+mod reproduce;
 
 use std::fs;
 use std::path::Path;
