@@ -4,7 +4,9 @@
 
 use clap::builder::PossibleValue;
 use nearfar_measure::operators::GeyerFigure;
-use nearfar_measure::reproduce::{CurvesFigure, Figure, Paper, RegulatorFigure};
+use nearfar_measure::reproduce::{
+    Causes, CurvesFigure, Figure, InterplayTable, Paper, RegulatorFigure,
+};
 
 /// How a figure is run.
 #[derive(Debug, Clone, Copy)]
@@ -32,6 +34,17 @@ pub enum InterplayFigure {
     Regulators(RegulatorFigure),
 }
 
+impl InterplayFigure {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Table3 => InterplayTable::name(),
+            Self::Table4 => Causes::name(),
+            Self::Curves(figure) => figure.name(),
+            Self::Regulators(figure) => figure.name(),
+        }
+    }
+}
+
 /// Numbers of ahn-2024.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AhnFigure {
@@ -39,6 +52,16 @@ pub enum AhnFigure {
     Losses,
     /// What nothing here stands for.
     Rest,
+}
+
+impl AhnFigure {
+    /// Its word in commands and results.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Losses => "ahn-losses",
+            Self::Rest => "ahn-rest",
+        }
+    }
 }
 
 /// A figure.
@@ -56,14 +79,9 @@ pub struct Entry {
     pub runner: Runner,
 }
 
-const fn weisgut(
-    name: &'static str,
-    aliases: &'static [&'static str],
-    figure: Figure,
-    about: &'static str,
-) -> Entry {
+const fn weisgut(aliases: &'static [&'static str], figure: Figure, about: &'static str) -> Entry {
     Entry {
-        name,
+        name: figure.name(),
         aliases,
         paper: Paper::Weisgut,
         about,
@@ -71,9 +89,9 @@ const fn weisgut(
     }
 }
 
-const fn mao(name: &'static str, figure: InterplayFigure, about: &'static str) -> Entry {
+const fn mao(figure: InterplayFigure, about: &'static str) -> Entry {
     Entry {
-        name,
+        name: figure.name(),
         aliases: &[],
         paper: Paper::Mao,
         about,
@@ -81,9 +99,9 @@ const fn mao(name: &'static str, figure: InterplayFigure, about: &'static str) -
     }
 }
 
-const fn geyer(name: &'static str, figure: GeyerFigure, about: &'static str) -> Entry {
+const fn geyer(figure: GeyerFigure, about: &'static str) -> Entry {
     Entry {
-        name,
+        name: figure.name(),
         aliases: &[],
         paper: Paper::Geyer,
         about,
@@ -94,120 +112,79 @@ const fn geyer(name: &'static str, figure: GeyerFigure, about: &'static str) -> 
 /// All figures, in the order of reports.
 pub const FIGURES: &[Entry] = &[
     weisgut(
-        "fig4",
         &["weisgut-fig4"],
         Figure::Fig4,
         "Throughput over one to four CXL devices",
     ),
+    weisgut(&["weisgut-fig5"], Figure::Fig5, "Latency percentiles"),
     weisgut(
-        "fig5",
-        &["weisgut-fig5"],
-        Figure::Fig5,
-        "Latency percentiles",
-    ),
-    weisgut(
-        "fig6",
         &["weisgut-fig6"],
         Figure::Fig6,
         "A region split between CPU and CXL memory",
     ),
-    weisgut("fig7", &["weisgut-fig7"], Figure::Fig7, "Filtering scans"),
+    weisgut(&["weisgut-fig7"], Figure::Fig7, "Filtering scans"),
     weisgut(
-        "fig8",
         &["weisgut-fig8"],
         Figure::Fig8,
         "Scans with a share of the columns in CXL memory",
     ),
-    weisgut("fig9", &["weisgut-fig9"], Figure::Fig9, "Bound shares"),
-    weisgut(
-        "fig10",
-        &["weisgut-fig10"],
-        Figure::Fig10,
-        "B+trees by threads",
-    ),
-    weisgut(
-        "fig11",
-        &["weisgut-fig11"],
-        Figure::Fig11,
-        "B+tree node sizes",
-    ),
-    weisgut(
-        "weisgut-fig14",
-        &["fig14"],
-        Figure::Fig14,
-        "Prices of the cheapest machines",
-    ),
+    weisgut(&["weisgut-fig9"], Figure::Fig9, "Bound shares"),
+    weisgut(&["weisgut-fig10"], Figure::Fig10, "B+trees by threads"),
+    weisgut(&["weisgut-fig11"], Figure::Fig11, "B+tree node sizes"),
+    weisgut(&["fig14"], Figure::Fig14, "Prices of the cheapest machines"),
     mao(
-        "mao-table3",
         InterplayFigure::Table3,
         "What memory tiers and storage take from each other",
     ),
     mao(
-        "mao-table4",
         InterplayFigure::Table4,
         "Counters that say why writes to storage lose, from simulated queues",
     ),
     mao(
-        "mao-fig3a",
         InterplayFigure::Curves(CurvesFigure::Fig3a),
         "Writes to an NVMe drive beside non-temporal stores to CXL memory",
     ),
     mao(
-        "mao-fig3b",
         InterplayFigure::Curves(CurvesFigure::Fig3b),
         "Random writes to it beside copies by MOVDIR64B",
     ),
     mao(
-        "mao-fig4",
         InterplayFigure::Curves(CurvesFigure::Fig4),
         "The largest decline of applications of all four types, on system B",
     ),
     mao(
-        "mao-fig4-system-a",
         InterplayFigure::Curves(CurvesFigure::Fig4SystemA),
         "The same on system A",
     ),
     mao(
-        "mao-fig5",
         InterplayFigure::Curves(CurvesFigure::Fig5),
         "A database beside loads of CXL memory, whose gain the model does not have",
     ),
     mao(
-        "mao-fig6",
         InterplayFigure::Curves(CurvesFigure::Fig6),
         "PageRank beside non-temporal stores to CXL memory",
     ),
     mao(
-        "mao-fig7",
         InterplayFigure::Regulators(RegulatorFigure::Fig7),
         "CPU quotas that give a victim its bandwidth back",
     ),
     mao(
-        "mao-fig8",
         InterplayFigure::Regulators(RegulatorFigure::Fig8),
         "Quotas, frequency and bandwidth allocation",
     ),
-    geyer(
-        "geyer-fig2",
-        GeyerFigure::Fig2,
-        "Sums with further remote buffers",
-    ),
-    geyer(
-        "geyer-fig3",
-        GeyerFigure::Fig3,
-        "Sums over local and remote threads",
-    ),
-    geyer("geyer-fig4", GeyerFigure::Fig4, "Joins one after the other"),
-    geyer("geyer-fig5", GeyerFigure::Fig5, "Grouped joins"),
+    geyer(GeyerFigure::Fig2, "Sums with further remote buffers"),
+    geyer(GeyerFigure::Fig3, "Sums over local and remote threads"),
+    geyer(GeyerFigure::Fig4, "Joins one after the other"),
+    geyer(GeyerFigure::Fig5, "Grouped joins"),
     Entry {
-        name: "ahn-losses",
+        name: AhnFigure::Losses.name(),
         aliases: &["ahn-fig4", "ahn-fig8", "ahn-fig9"],
         paper: Paper::Ahn,
         about: "Throughput with main storage, heap or temporary tables far, by `nearfar bench heap`",
         runner: Runner::Ahn(AhnFigure::Losses),
     },
     Entry {
-        name: "ahn-rest",
+        name: AhnFigure::Rest.name(),
         aliases: &["ahn-table1", "ahn-table2", "ahn-fig11"],
         paper: Paper::Ahn,
         about: "Other numbers of its text, which nothing here stands for",
@@ -215,7 +192,7 @@ pub const FIGURES: &[Entry] = &[
     },
 ];
 
-/// Every figure of every paper.
+/// Every figure of these papers.
 const ALL: &str = "all";
 
 /// What the command is asked for: figures, and the word that named them.
@@ -253,7 +230,7 @@ impl Selection {
         let papers = papers.map(|paper| {
             PossibleValue::new(paper.word()).help(format!("All figures of {}", paper.title()))
         });
-        let all = PossibleValue::new(ALL).help("Every figure of every paper");
+        let all = PossibleValue::new(ALL).help("Every figure of these papers");
         papers.chain([all]).chain(figures).collect()
     }
 }

@@ -1,13 +1,13 @@
 //! Numbers of ahn-2024, of which only those in its text are known here.
 
 use nearfar_bench::heap::{
-    Configuration, HeapBenchOptions, HeapBenchOutcome, PublishedLoss, Workload, compare_heaps,
-    published,
+    HeapBenchOptions, HeapBenchOutcome, PublishedLoss, compare_heaps, published,
 };
 use nearfar_measure::reproduce::{Claim, Claims};
 use nearfar_topology::{Known, Profile};
 
 use super::shown::Shown;
+use crate::args::figure::AhnFigure;
 use crate::machine;
 use crate::progress::Live;
 
@@ -27,30 +27,21 @@ pub fn losses(live: &Live) -> anyhow::Result<Box<dyn Shown>> {
     };
     let runtime = machine::many_threads(options.threads)?;
     let compared = compare_heaps(&options, machine::one_of_several, |step| {
-        live.say(format!("ahn-losses: {step}"));
+        live.say(format!("{}: {step}", AhnFigure::Losses.name()));
     });
     let outcome = runtime.block_on(compared)?;
     let claims = published();
     Ok(Box::new(Claims {
-        name: "ahn-losses",
+        name: AhnFigure::Losses.name(),
         title: "Throughput relative to everything near (ahn-2024, figures 4, 8 and 9)",
         claims: claims.iter().map(|loss| claim(loss, &outcome)).collect(),
     }))
 }
 
 fn claim(loss: &PublishedLoss, outcome: &HeapBenchOutcome) -> Claim {
-    let workloads: &[Workload] = match loss.configuration {
-        Configuration::TemporaryFar => &[Workload::Temporary],
-        _ => &[Workload::Scan, Workload::Heap],
-    };
-    let found = outcome.relative_throughput(loss.configuration, loss.devices, workloads);
-    let figure = match loss.workload {
-        "PaPM" => "ahn-fig8",
-        "ProcBench" => "ahn-fig9",
-        _ => "ahn-fig4",
-    };
+    let found = outcome.relative_throughput(loss.configuration, loss.devices, loss.workloads);
     Claim {
-        figure,
+        figure: loss.figure,
         what: format!(
             "{}, {}, bandwidth x{}",
             loss.workload, loss.configuration, loss.devices
@@ -130,7 +121,7 @@ pub fn rest() -> Box<dyn Shown> {
         of(&RESTARTS, NO_RESTART),
     ];
     Box::new(Claims {
-        name: "ahn-rest",
+        name: AhnFigure::Rest.name(),
         title: "Traffic, temporary tables and restarts (ahn-2024, figures 4, 8, 9, 11, tables 1 and 2)",
         claims: claims.concat(),
     })
