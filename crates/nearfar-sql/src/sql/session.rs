@@ -83,6 +83,7 @@ pub(super) fn parse_session(
         }
         Keyword::SET => parse_set(tokens),
         Keyword::ALTER => owner(&words()),
+        Keyword::COMMENT => comment(&words(), tokens).map(Some),
         Keyword::RESET => reset(&words(), tokens).map(Some),
         Keyword::DISCARD => discard(&words(), tokens).map(Some),
         Keyword::DEALLOCATE => deallocate(&words(), tokens).map(Some),
@@ -159,6 +160,28 @@ fn owner(words: &[&Token]) -> Result<Option<SessionCommand>, SqlError> {
     ];
     let kind = kinds.iter().find(|(word, _)| is_plain(kind, word));
     Ok(kind.map(|(_, tag)| nothing(tag)))
+}
+
+/// The words after `COMMENT`. There are no comments, so that one can be taken away only, as `pg_dump` does.
+fn comment(words: &[&Token], tokens: &[TokenWithSpan]) -> Result<SessionCommand, SqlError> {
+    let [Token::Word(on), _, .., Token::Word(is), text] = words else {
+        return Err(wrong("ON, what it is about, IS, and a text or NULL", tokens));
+    };
+    if !is_plain(on, "ON") || !is_plain(is, "IS") {
+        return Err(wrong("ON, what it is about, IS, and a text or NULL", tokens));
+    }
+    let is_taken_away = match text {
+        Token::SingleQuotedString(text) => text.is_empty(),
+        Token::Word(null) => is_plain(null, "NULL"),
+        _ => false,
+    };
+    match is_taken_away {
+        true => Ok(nothing("COMMENT")),
+        false => Err(SqlError::unsupported(
+            "COMMENT",
+            "comments are not kept: leave it out, as pg_dump --no-comments does",
+        )),
+    }
 }
 
 fn nothing(tag: &'static str) -> SessionCommand {
@@ -467,6 +490,8 @@ mod tests {
                 "ALTER SCHEMA s OWNER TO CURRENT_USER",
                 nothing("ALTER SCHEMA"),
             ),
+            ("COMMENT ON SCHEMA public IS ''", nothing("COMMENT")),
+            ("COMMENT ON COLUMN a.b IS NULL", nothing("COMMENT")),
             ("RESET SESSION AUTHORIZATION", nothing("RESET")),
             ("SET SESSION AUTHORIZATION DEFAULT", nothing("SET")),
             ("SET ROLE NONE", nothing("SET")),
@@ -513,6 +538,8 @@ mod tests {
             "SET a = f(1)",
             "SET SESSION CHARACTERISTICS AS TRANSACTION READ ONLY",
             "ALTER SCHEMA s OWNER TO somebody",
+            "COMMENT ON TABLE t IS 'kept'",
+            "COMMENT ON TABLE t",
             "SET CONSTRAINTS DEFERRED",
             "SET CONSTRAINTS a b DEFERRED",
             "SET CONSTRAINTS a, DEFERRED",

@@ -49,9 +49,14 @@ impl VisitorMut for Emptiness {
     type Break = ();
 
     fn post_visit_select(&mut self, select: &mut Select) -> ControlFlow<()> {
-        if reads_nothing(select)
-            && let Some(columns) = columns_of_nothing(&select.projection)
-        {
+        if !reads_nothing(select) {
+            return ControlFlow::Continue(());
+        }
+        if let Some(columns) = counts_of_nothing(select) {
+            select.projection = columns;
+            select.from = Vec::new();
+            select.selection = None;
+        } else if let Some(columns) = columns_of_nothing(&select.projection) {
             select.projection = columns;
             select.distinct = None;
             select.from = Vec::new();
@@ -220,6 +225,30 @@ fn reads_nothing(select: &Select) -> bool {
         }
         reads_nothing
     })
+}
+
+/// Zeros for numbers of rows, where nothing else is asked for of all of them.
+fn counts_of_nothing(select: &Select) -> Option<Vec<SelectItem>> {
+    let ungrouped = GroupByExpr::Expressions(Vec::new(), Vec::new());
+    if select.group_by != ungrouped || select.having.is_some() {
+        return None;
+    }
+    let zero = |item: &SelectItem| {
+        let (expr, alias) = match item {
+            SelectItem::ExprWithAlias { expr, alias } => (expr, alias.clone()),
+            SelectItem::UnnamedExpr(expr) => (expr, Ident::new("count")),
+            _ => return None,
+        };
+        let Expr::Function(function) = expr else {
+            return None;
+        };
+        let is_count = catalog_name(&function.name).is_some_and(|name| name == "count");
+        is_count.then(|| SelectItem::ExprWithAlias {
+            expr: Expr::value(Value::Number("0".to_owned(), false)),
+            alias,
+        })
+    };
+    select.projection.iter().map(zero).collect()
 }
 
 /// Nulls with the names of the columns; none if their number is not known, or if they would have a row

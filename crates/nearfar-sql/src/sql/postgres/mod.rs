@@ -44,7 +44,7 @@ pub const CATALOGS: [&str; 20] = [
 ];
 
 /// The system catalogs of what Nearfar has not.
-const EMPTY_CATALOGS: [&str; 40] = [
+const EMPTY_CATALOGS: [&str; 47] = [
     "pg_aggregate",
     "pg_amop",
     "pg_amproc",
@@ -52,6 +52,7 @@ const EMPTY_CATALOGS: [&str; 40] = [
     "pg_cast",
     "pg_collation",
     "pg_conversion",
+    "pg_db_role_setting",
     "pg_default_acl",
     "pg_description",
     "pg_enum",
@@ -62,6 +63,8 @@ const EMPTY_CATALOGS: [&str; 40] = [
     "pg_inherits",
     "pg_init_privs",
     "pg_language",
+    "pg_largeobject",
+    "pg_largeobject_metadata",
     "pg_matviews",
     "pg_opclass",
     "pg_operator",
@@ -77,14 +80,18 @@ const EMPTY_CATALOGS: [&str; 40] = [
     "pg_seclabel",
     "pg_seclabels",
     "pg_shdescription",
+    "pg_shseclabel",
     "pg_statistic_ext",
     "pg_subscription",
     "pg_transform",
     "pg_trigger",
     "pg_ts_config",
+    "pg_ts_config_map",
     "pg_ts_dict",
     "pg_ts_parser",
     "pg_ts_template",
+    "pg_user_mapping",
+    "pg_user_mappings",
 ];
 
 /// Whether PostgreSQL has a system catalog of this name, with rows here or without.
@@ -230,8 +237,12 @@ mod tests {
                 "SELECT '{}' FROM t",
             ),
             (
-                "SELECT count(*) FROM pg_catalog.pg_policy",
-                "SELECT count(*) FROM pg_catalog.pg_policy",
+                "SELECT count(*), count(x) AS y FROM pg_policy WHERE a = (SELECT oid FROM pg_database)",
+                "SELECT 0 AS count, 0 AS y",
+            ),
+            (
+                "SELECT max(x) FROM pg_catalog.pg_policy",
+                "SELECT max(x) FROM pg_catalog.pg_policy",
             ),
             (
                 "SELECT a FROM t LEFT JOIN pg_catalog.pg_policy i ON true",
