@@ -33,7 +33,10 @@ impl JoinConfiguration {
             Placement::LargeFar => "large column far",
         };
         let copies = self.copies.map(|copies| {
-            let chunk = copies.chunk_bytes.map(|bytes| format!(", {bytes} B"));
+            let chunk = copies.chunk_bytes.map(|bytes| match bytes % 1024 {
+                0 => format!(", chunks of {} KiB", bytes / 1024),
+                _ => format!(", chunks of {bytes} B"),
+            });
             format!(", {} copiers{}", copies.copiers, chunk.unwrap_or_default())
         });
         let access = self.access.name();
@@ -180,10 +183,11 @@ impl GridOutcome {
         let JoinConfiguration {
             threads, far_share, ..
         } = points[0].configuration;
-        format!(
-            "{threads} threads, small columns of {} %",
-            percent(far_share)
-        )
+        let threads = match threads {
+            1 => "1 thread".to_owned(),
+            threads => format!("{threads} threads"),
+        };
+        format!("{threads}, small columns of {} %", percent(far_share))
     }
 
     fn join_chart(&self, points: &[JoinPoint]) -> LineChart {
