@@ -1,12 +1,11 @@
 //! The side of a join that looks its partners up.
 
 use arrow::array::{
-    Array, ArrayRef, AsArray, BooleanArray, RecordBatch, RecordBatchOptions, UInt32Array,
-    new_null_array,
+    ArrayRef, AsArray, RecordBatch, RecordBatchOptions, UInt32Array, new_null_array,
 };
 use arrow::buffer::{NullBuffer, ScalarBuffer};
-use arrow::compute::{BatchCoalescer, prep_null_mask_filter, take};
-use arrow::datatypes::SchemaRef;
+use arrow::compute::{BatchCoalescer, FilterBuilder, take};
+use arrow::datatypes::{SchemaRef, UInt32Type};
 use datafusion::common::{JoinSide, JoinType};
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::SendableRecordBatchStream;
@@ -312,8 +311,9 @@ fn keep_passing(
     matched: &mut Matched,
 ) -> Result<()> {
     let len = matched.probe_rows.len();
-    let build_rows = UInt32Array::from_iter_values(matched.build_rows.iter().copied());
-    let probe_rows = UInt32Array::from_iter_values(matched.probe_rows.iter().copied());
+    let array = |rows: &mut Vec<u32>| UInt32Array::from(std::mem::take(rows));
+    let build_rows = array(&mut matched.build_rows);
+    let probe_rows = array(&mut matched.probe_rows);
     let columns = filter.column_indices().iter().map(|column| {
         Ok(match column.side {
             JoinSide::Left => take(build.batch().column(column.index), &build_rows, None)?,
@@ -324,19 +324,12 @@ fn keep_passing(
     let options = RecordBatchOptions::new().with_row_count(Some(len));
     let pairs = RecordBatch::try_new_with_options(Arc::clone(filter.schema()), columns, &options)?;
     let passed = filter.expression().evaluate(&pairs)?.into_array(len)?;
-    let passed = passed.as_boolean();
-    let passed: BooleanArray = match passed.null_count() {
-        0 => passed.clone(),
-        _ => prep_null_mask_filter(passed),
+    let passed = FilterBuilder::new(passed.as_boolean()).optimize().build();
+    let keep = |rows: &UInt32Array| -> Result<Vec<u32>> {
+        let kept = passed.filter(rows)?;
+        Ok(kept.as_primitive::<UInt32Type>().values().to_vec())
     };
-    let keep = |rows: &mut Vec<u32>| {
-        let mut at = 0;
-        rows.retain(|_| {
-            at += 1;
-            passed.value(at - 1)
-        });
-    };
-    keep(&mut matched.probe_rows);
-    keep(&mut matched.build_rows);
+    matched.build_rows = keep(&build_rows)?;
+    matched.probe_rows = keep(&probe_rows)?;
     Ok(())
 }
