@@ -118,10 +118,15 @@ fn check_clause(check: &CheckConstraint) -> Result<ConstraintClause, SqlError> {
         let what = "CHECK … NOT ENFORCED";
         return Err(SqlError::unsupported(what, "leave the constraint out"));
     }
+    let mut condition = check.expr.as_ref();
+    // Further parentheses around it, as dumps have them, say nothing.
+    while let Expr::Nested(inner) = condition {
+        condition = inner;
+    }
     Ok(ConstraintClause::Check(CheckClause {
         name: check.name.as_ref().map(normalised),
-        sql: check.expr.to_string(),
-        column: only_column(&check.expr),
+        sql: condition.to_string(),
+        column: only_column(condition),
     }))
 }
 

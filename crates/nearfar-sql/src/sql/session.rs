@@ -165,10 +165,16 @@ fn owner(words: &[&Token]) -> Result<Option<SessionCommand>, SqlError> {
 /// The words after `COMMENT`. There are no comments, so that one can be taken away only, as `pg_dump` does.
 fn comment(words: &[&Token], tokens: &[TokenWithSpan]) -> Result<SessionCommand, SqlError> {
     let [Token::Word(on), _, .., Token::Word(is), text] = words else {
-        return Err(wrong("ON, what it is about, IS, and a text or NULL", tokens));
+        return Err(wrong(
+            "ON, what it is about, IS, and a text or NULL",
+            tokens,
+        ));
     };
     if !is_plain(on, "ON") || !is_plain(is, "IS") {
-        return Err(wrong("ON, what it is about, IS, and a text or NULL", tokens));
+        return Err(wrong(
+            "ON, what it is about, IS, and a text or NULL",
+            tokens,
+        ));
     }
     let is_taken_away = match text {
         Token::SingleQuotedString(text) => text.is_empty(),
