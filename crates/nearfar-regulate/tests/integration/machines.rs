@@ -641,7 +641,7 @@ fn what_was_only_restored_is_locked_no_longer() {
     let left = format!("{{\"file\":{path:?},\"content\":\"5000 100000\\n\"}}\n");
     fs::write(place.join("changes"), left).unwrap();
     let (_first, restored) = Journal::recover(&place).unwrap();
-    assert_eq!(restored.files, [path.clone()]);
+    assert_eq!(restored.files, std::slice::from_ref(&path));
     let (mut second, _) = Journal::recover(&folder.path().join("second")).unwrap();
     second.lock_group(&machine, "batch").unwrap();
     second.change(&path, "2000 100000\n").unwrap();
@@ -669,7 +669,8 @@ fn another_file_at_the_same_path_is_neither_changed_nor_given_what_was_before() 
     );
     // As after a kill.
     let changes = fs::read(place.join("changes")).unwrap();
-    assert_eq!(journal.restore().unwrap().vanished, [path.clone()]);
+    let restored = journal.restore().unwrap();
+    assert_eq!(restored.vanished, std::slice::from_ref(&path));
     drop(journal);
     fs::write(place.join("changes"), changes).unwrap();
     let (_, restored) = Journal::recover(&place).unwrap();
