@@ -50,6 +50,8 @@ pub(super) struct Change {
     pub deleted: Vec<RowId>,
     pub is_truncated: bool,
     pub indexes: IndexChanges,
+    /// Whether others have committed changes of the table since some of its keys were held against those that there are.
+    is_overtaken: bool,
     /// What was declared of the rows when it began, and whether others referred to them.
     rules: Arc<TableRules>,
     was_referenced: bool,
@@ -74,6 +76,7 @@ impl Change {
             deleted: Vec::new(),
             is_truncated: false,
             indexes,
+            is_overtaken: false,
             rules: table.rules(),
             was_referenced: table.is_referenced(),
             is_referenced_here,
@@ -190,7 +193,7 @@ impl Change {
     }
 
     /// The table's newest snapshot with this change, and whether another transaction has changed the table
-    /// since it was read.
+    /// since it was read first.
     pub fn onto(
         &mut self,
         newest: &DatabaseSnapshot,
@@ -213,14 +216,15 @@ impl Change {
         if is_late && self.is_truncated && !current.has_rows_of(&self.base) {
             return Err(TransactionError::TruncateConflict { table: table() }.into());
         }
-        let (changed, is_late) = match is_late && !self.is_truncated {
-            true => (self.over(current)?, true),
-            false => (self.view()?, false),
+        let is_late = is_late && !self.is_truncated;
+        let changed = match is_late {
+            true => self.over(current)?,
+            false => self.view()?,
         };
         // Nobody else is to have it, so that it is changed in place.
         self.view = None;
         let storage = self.table.storage(database.storage());
-        Ok((join_small(changed, &storage)?, is_late))
+        Ok((join_small(changed, &storage)?, is_late || self.is_overtaken))
     }
 
     /// Whether what it has done was held against all that is declared of the rows.
@@ -243,6 +247,7 @@ impl Change {
             };
             self.base = current.clone();
             self.ground = current.clone();
+            self.is_overtaken = true;
         }
         Ok(())
     }
