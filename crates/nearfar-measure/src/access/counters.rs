@@ -550,8 +550,9 @@ mod tests {
             "{script}; : > {}; while :; do sleep 0.01; done",
             ready.display()
         );
-        let mut command = Command::new("sh");
-        command.args(["-c", &script]);
+        // A shell does not trap what it was started to ignore, as jobs in the background are.
+        let mut command = Command::new("env");
+        command.args(["--default-signal=INT", "sh", "-c", &script]);
         let process = started(command).unwrap();
         while !ready.exists() {
             std::thread::sleep(Duration::from_millis(1));
