@@ -440,7 +440,7 @@ fn root_bytes<T: PlacedTree + ?Sized>(tree: &T) -> Option<u64> {
     Some(tree.view(&root)?.bytes as u64)
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
     use crate::Art;
