@@ -5,7 +5,7 @@
 //! * the **probe** ([`Probe`]): the generic parameter through which kernels and trees tell what
 //!   they access. All implementations are here, so that the same access is charged in one way.
 //!   [`Native`] compiles to nothing; [`AccessLog`] keeps a list, [`StreamedRun`] what was streamed,
-//!   [`EachAccess`] calls a function.
+//!   [`StreamMeter`] hands on how much was, [`EachAccess`] calls a function.
 //! * **simulation in virtual time** ([`simulation`]): programs and real code on up to 64 virtual
 //!   threads, see the module.
 //! * **emulated tiers** ([`EmulatedTier`]): code runs in wall-clock time over ordinary memory, and a

@@ -13,7 +13,7 @@ use crate::Probe;
 ///
 /// use nearfar_model::{Probe, StreamMeter};
 ///
-/// let heard = RefCell::default();
+/// let heard = RefCell::<Vec<u64>>::default();
 /// let meter = StreamMeter::new(4096..8192, 1024, |bytes| heard.borrow_mut().push(bytes));
 /// for addr in [0, 4096, 4608, 5120] {
 ///     meter.stream(addr, 512);
