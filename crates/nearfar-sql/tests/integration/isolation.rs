@@ -1,7 +1,7 @@
 //! Random interleavings of sessions, transactions and merges against a model of what they read, and of whom
 //! they wait for.
 
-use super::support::{region_bytes, run, try_run, two_tiers};
+use super::support::{error, region_bytes, run, try_run, two_tiers, value};
 use arrow::array::AsArray;
 use arrow::datatypes::Int64Type;
 use nearfar_sql::engine::{Engine, Session, StatementResult};
@@ -464,4 +464,31 @@ proptest! {
             interleave(engine, steps).await
         })?;
     }
+}
+
+/// Of two transactions that add one key, the second to commit is refused, also where it has read since what the first one
+/// has committed.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_key_that_another_has_committed_meanwhile_is_refused() {
+    let engine = two_tiers();
+    let (one, other) = (engine.session(), engine.session());
+    run(
+        &one,
+        "CREATE TABLE t (k INT PRIMARY KEY, g INT, w VARCHAR); INSERT INTO t VALUES (1, 1, 'a'), (2, 2, 'b')",
+    )
+    .await;
+    for (rows, next) in [
+        ("(19, 19, 'c')", "UPDATE t SET g = g + 1 WHERE k = 1"),
+        ("(20, 20, 'd')", "SELECT count(*) FROM t"),
+        ("(21, 21, 'e')", "DELETE FROM t WHERE k = 2"),
+        ("(22, 22, 'f')", "INSERT INTO t VALUES (23, 23, 'g')"),
+    ] {
+        run(&one, &format!("BEGIN; INSERT INTO t VALUES {rows}")).await;
+        run(&other, &format!("INSERT INTO t VALUES {rows}")).await;
+        run(&one, next).await;
+        let refused = error(&one, "COMMIT").await;
+        assert!(refused.contains("duplicate key"), "{next}: {refused}");
+        run(&other, "CALL nearfar.check('t')").await;
+    }
+    assert_eq!(value(&other, "SELECT count(*) FROM t").await, "6");
 }
