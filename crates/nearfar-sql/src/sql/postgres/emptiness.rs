@@ -233,38 +233,34 @@ fn counts_of_nothing(select: &Select) -> Option<Vec<SelectItem>> {
     if select.group_by != ungrouped || select.having.is_some() {
         return None;
     }
-    let zero = |item: &SelectItem| {
-        let (expr, alias) = match item {
-            SelectItem::ExprWithAlias { expr, alias } => (expr, alias.clone()),
-            SelectItem::UnnamedExpr(expr) => (expr, Ident::new("count")),
-            _ => return None,
-        };
-        let Expr::Function(function) = expr else {
-            return None;
-        };
-        let is_count = catalog_name(&function.name).is_some_and(|name| name == "count");
-        is_count.then(|| SelectItem::ExprWithAlias {
-            expr: Expr::value(Value::Number("0".to_owned(), false)),
-            alias,
-        })
-    };
-    select.projection.iter().map(zero).collect()
+    columns_of(&select.projection, |expr| match expr {
+        Expr::Function(function) if function.over.is_none() => {
+            let is_count = catalog_name(&function.name).is_some_and(|name| name == "count");
+            is_count.then(|| Expr::value(Value::Number("0".to_owned(), false)))
+        }
+        _ => None,
+    })
 }
 
 /// Nulls with the names of the columns; none if their number is not known, or if they would have a row
 /// all the same.
 fn columns_of_nothing(projection: &[SelectItem]) -> Option<Vec<SelectItem>> {
+    columns_of(projection, |expr| (!has_aggregate(expr)).then(null))
+}
+
+/// The columns with their names and other values; none if their number is not known, or one of them has no value.
+fn columns_of(
+    projection: &[SelectItem],
+    value: impl Fn(&Expr) -> Option<Expr>,
+) -> Option<Vec<SelectItem>> {
     let column = |item: &SelectItem| {
         let (expr, alias) = match item {
             SelectItem::ExprWithAlias { expr, alias } => (expr, Some(alias.clone())),
             SelectItem::UnnamedExpr(expr) => (expr, name_of(expr)),
             _ => return None,
         };
-        if has_aggregate(expr) {
-            return None;
-        }
         Some(SelectItem::ExprWithAlias {
-            expr: null(),
+            expr: value(expr)?,
             alias: alias.unwrap_or_else(|| Ident::with_quote('"', "?column?")),
         })
     };

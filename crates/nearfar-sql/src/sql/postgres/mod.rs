@@ -241,6 +241,14 @@ mod tests {
                 "SELECT 0 AS count, 0 AS y",
             ),
             (
+                "SELECT count(*), count(x) FROM pg_catalog.pg_policy",
+                "SELECT 0 AS count, 0 AS \"?column?1\"",
+            ),
+            (
+                "SELECT count(*) OVER () FROM pg_catalog.pg_policy",
+                "SELECT count(*) OVER () FROM pg_catalog.pg_policy",
+            ),
+            (
                 "SELECT max(x) FROM pg_catalog.pg_policy",
                 "SELECT max(x) FROM pg_catalog.pg_policy",
             ),
