@@ -341,7 +341,7 @@ mod tests {
     use super::*;
     use crate::map::{Contestant, WORD_BYTES};
     use crate::placed::Tuning;
-    use crate::workload::{Integers, Workload};
+    use crate::workload::Integers;
 
     /// Loads a tree, and gives how long placement has been at it.
     struct Prepared<'r>(Run<'r, Integers, ()>);
@@ -362,22 +362,11 @@ mod tests {
         let sampling = Sampling::default();
         let placed_for = |maintainer, sampling| {
             let options = PlacedOptions {
-                contestant: Contestant::Art,
-                policy: Policy::Sidle,
-                workload: Workload::named("ycsb-c").unwrap(),
-                near_percent: 20,
-                threads: 1,
-                batch: 1,
-                warm_up: Duration::ZERO,
-                measured: Duration::from_secs(1),
-                slice: Duration::from_secs(1),
-                shift: None,
-                value_bytes: WORD_BYTES,
                 tuning: Tuning {
                     maintainer,
                     ..Tuning::default()
                 },
-                seed: 1,
+                ..PlacedOptions::of_reads(Policy::Sidle)
             };
             let run = Run {
                 options: &options,

@@ -99,14 +99,10 @@ impl PlacedOptions {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::map::WORD_BYTES;
-    use crate::placed::watermarks;
-
-    #[test]
-    fn watermarks_are_chosen_for_policies_only_that_have_some() {
-        let of = |policy, tuning| PlacedOptions {
+impl PlacedOptions {
+    /// Reads of an adaptive radix tree by one thread, for tests.
+    pub(crate) fn of_reads(policy: Policy) -> Self {
+        Self {
             contestant: Contestant::Art,
             policy,
             workload: Workload::named("ycsb-c").unwrap(),
@@ -117,9 +113,23 @@ mod tests {
             measured: Duration::from_secs(1),
             slice: Duration::from_secs(1),
             shift: None,
-            value_bytes: WORD_BYTES,
-            tuning,
+            value_bytes: crate::map::WORD_BYTES,
+            tuning: Tuning::default(),
             seed: 1,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::placed::watermarks;
+
+    #[test]
+    fn watermarks_are_chosen_for_policies_only_that_have_some() {
+        let of = |policy, tuning| PlacedOptions {
+            tuning,
+            ..PlacedOptions::of_reads(policy)
         };
         let tuning = Tuning {
             watermarks: watermarks("50:60").ok(),

@@ -391,9 +391,7 @@ mod tests {
     use nearfar_index::placement::{Allocation, Frontend, PlacementOptions, Tracking};
 
     use super::*;
-    use crate::map::WORD_BYTES;
-    use crate::placed::Tuning;
-    use crate::workload::{Integers, Workload};
+    use crate::workload::Integers;
 
     const KEYS: u64 = 5_000;
     /// Time of a slice, and before figures are taken.
@@ -432,19 +430,10 @@ mod tests {
     /// was over before.
     fn watch_moves() -> Option<Watched> {
         let options = PlacedOptions {
-            contestant: Contestant::Art,
-            policy: Policy::Fitted,
-            workload: Workload::named("ycsb-c").unwrap(),
-            near_percent: 20,
-            threads: 1,
-            batch: 1,
             warm_up: SLICE,
             measured: 1_000 * SLICE,
             slice: SLICE,
-            shift: None,
-            value_bytes: WORD_BYTES,
-            tuning: Tuning::default(),
-            seed: 1,
+            ..PlacedOptions::of_reads(Policy::Fitted)
         };
         let (tree, workers) = far_tree();
         let board = Board::new(1);
