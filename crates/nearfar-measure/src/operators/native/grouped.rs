@@ -2,8 +2,6 @@
 //! 5).
 
 use std::ops::Range;
-use std::panic::resume_unwind;
-use std::thread;
 use std::time::Instant;
 
 use nearfar_kernels::copy::{
@@ -14,6 +12,7 @@ use nearfar_memory::Region;
 use nearfar_model::Probe;
 
 use super::error::TierRunError;
+use super::threads::on_threads;
 use super::tiers::{OperatorTiers, addresses};
 use crate::operators::grid::{Copies, JoinConfiguration, JoinPoint, OperatorGrid};
 use crate::operators::joins::Placement;
@@ -169,7 +168,7 @@ impl<'a> Columns<'a> {
             streams.finish();
             Ok(found)
         };
-        on_threads(configuration.threads, work)
+        Ok(on_threads(configuration.threads, work)?.into_iter().sum())
     }
 
     /// Joins over what copiers copy, group by group.
@@ -234,7 +233,7 @@ impl<'a> Columns<'a> {
                     Placement::LargeFar => columns.join_large(group.clone()),
                 }
             };
-            on_threads(threads, work)
+            Ok(on_threads(threads, work)?.into_iter().sum())
         })?
     }
 
@@ -331,24 +330,6 @@ fn split<'a>(bytes: &'a mut [u8], ranges: &[Range<usize>]) -> Vec<&'a mut [u8]> 
         (rest, begin) = (behind, range.end);
     }
     parts
-}
-
-/// What all threads found together.
-fn on_threads(
-    threads: usize,
-    work: impl Fn(usize) -> Result<usize, TierRunError> + Sync,
-) -> Result<usize, TierRunError> {
-    let work = &work;
-    thread::scope(|scope| {
-        let workers: Vec<_> = (0..threads)
-            .map(|worker| scope.spawn(move || work(worker)))
-            .collect();
-        let joined = workers.into_iter().map(|worker| match worker.join() {
-            Ok(found) => found,
-            Err(panic) => resume_unwind(panic),
-        });
-        joined.sum()
-    })
 }
 
 /// How many rows the keys find.

@@ -10,6 +10,7 @@ mod grouped;
 mod join;
 mod reads;
 mod rows;
+mod sums;
 mod threads;
 mod tiers;
 
@@ -18,5 +19,5 @@ pub use self::grouped::tier_joins;
 pub use self::join::{JOIN_ROW_BYTES, JoinColumns, Joined, checksum, join};
 pub use self::reads::{READ_FILTER_HIGH, ReadColumn, ReadColumnError, ReadFound, ReadRound};
 pub use self::rows::{Grouped, grouped, passed, summary};
-pub use self::threads::tier_sums;
+pub use self::sums::tier_sums;
 pub use self::tiers::{OperatorTiers, OperatorTiersError};
