@@ -1,13 +1,11 @@
-//! What depends on what, and the sequences: `pg_depend`, `pg_sequence`, and the extension that the store's own tables are of.
+//! What depends on what: `pg_depend`, and the extension that the store's own tables are of.
 
 use std::sync::Arc;
 
 use nearfar_sql::columns::{Columns, Of};
 use nearfar_sql::engine::{SYSTEM, TEMPORARY};
 use nearfar_sql::sql::{PG_CATALOG, view_query};
-use nearfar_table::sequence::{SequenceDefinition, SequenceType};
 use nearfar_table::table::IndexRole;
-use pgwire::api::Type;
 
 use super::constraints::Constraint;
 use super::contents::{
@@ -198,42 +196,4 @@ pub const EXTENSIONS: &Columns<()> = &[
     ),
     ("extconfig", Of::Null),
     ("extcondition", Of::Null),
-];
-
-/// A sequence.
-pub struct Sequence {
-    id: i64,
-    definition: Arc<SequenceDefinition>,
-}
-
-/// All of what a session sees.
-pub fn sequences(contents: &Contents) -> Vec<Sequence> {
-    let relations = contents.relations.iter();
-    let sequences = relations.filter_map(|relation| {
-        Some(Sequence {
-            id: relation.id(),
-            definition: Arc::clone(relation.sequence.as_ref()?),
-        })
-    });
-    sequences.collect()
-}
-
-fn type_of(sequence: &Sequence) -> i64 {
-    let kind = match sequence.definition.data_type {
-        SequenceType::SmallInt => Type::INT2,
-        SequenceType::Integer => Type::INT4,
-        SequenceType::BigInt => Type::INT8,
-    };
-    kind.oid().into()
-}
-
-pub const SEQUENCE: &Columns<Sequence> = &[
-    ("seqrelid", Of::Number(|it| it.id)),
-    ("seqtypid", Of::Number(type_of)),
-    ("seqstart", Of::Number(|it| it.definition.start)),
-    ("seqincrement", Of::Number(|it| it.definition.increment)),
-    ("seqmax", Of::Number(|it| it.definition.max)),
-    ("seqmin", Of::Number(|it| it.definition.min)),
-    ("seqcache", Of::Number(|it| it.definition.cache)),
-    ("seqcycle", Of::Flag(|it| it.definition.cycles)),
 ];

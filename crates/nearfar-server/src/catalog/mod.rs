@@ -12,6 +12,7 @@ mod empty;
 mod functions;
 mod information;
 mod keys;
+mod sequences;
 mod settings;
 mod tables;
 

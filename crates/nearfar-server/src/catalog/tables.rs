@@ -18,6 +18,7 @@ use super::contents::{
 use super::dependencies;
 use super::empty;
 use super::keys::{self, Index};
+use super::sequences;
 use super::settings::{self, SETTING};
 
 /// A catalog: its name, and how it is made.
@@ -88,11 +89,7 @@ pub const TABLES: &[Table] = &[
     table!("pg_indexes", keys::INDEXES, Index::all),
     table!("pg_inherits", empty::INHERITS, empty::none),
     table!("pg_proc", empty::PROC, empty::none),
-    table!(
-        "pg_sequence",
-        dependencies::SEQUENCE,
-        dependencies::sequences
-    ),
+    table!("pg_sequence", sequences::SEQUENCES, sequences::all),
 ];
 
 /// A way in which tables or indexes are kept.
