@@ -6,7 +6,7 @@ use arrow::compute::can_cast_types;
 use arrow::datatypes::{DataType, Field, FieldRef};
 use arrow_pg::datatypes::field_into_pg_type;
 use nearfar_sql::columns::is_vector;
-use nearfar_sql::values::Declared;
+use nearfar_sql::values::{Declared, is_json};
 use pgwire::api::Type;
 use pgwire::api::results::{FieldFormat, FieldInfo};
 
@@ -93,6 +93,7 @@ pub fn info(field: &FieldRef, format: FieldFormat) -> Result<FieldInfo, UnsentTy
         _ if is_vector(field) => Type::INT2_VECTOR,
         Some(Declared::Varchar(_)) => Type::VARCHAR,
         Some(Declared::Char(_)) => Type::BPCHAR,
+        None if is_json(field) => Type::JSON,
         None => kind,
     };
     let modifier = match field.data_type() {

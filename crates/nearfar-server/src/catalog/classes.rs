@@ -166,7 +166,7 @@ fn relation(text: &str) -> Relation {
     }
 }
 
-/// The parts of a name between points outside of quotes; those without quotes in lower case.
+/// The parts of a name between points outside of quotes; those without quotes in lower case, without spaces.
 fn parts(text: &str) -> Vec<String> {
     let mut parts = vec![String::new()];
     let mut is_quoted = false;
@@ -181,6 +181,7 @@ fn parts(text: &str) -> Vec<String> {
             '"' => is_quoted = !is_quoted,
             '.' if !is_quoted => parts.push(String::new()),
             c if is_quoted => part.push(c),
+            c if c.is_whitespace() => {}
             c => part.extend(c.to_lowercase()),
         }
     }
@@ -359,6 +360,7 @@ mod tests {
     fn names_have_parts() {
         assert_eq!(parts("T"), ["t"]);
         assert_eq!(parts("S.\"A.b\"\"\""), ["s", "A.b\""]);
+        assert_eq!(parts("s . \"a b\""), ["s", "a b"]);
         assert_eq!(quoted("a_1"), "a_1");
         assert_eq!(quoted("A b"), "\"A b\"");
     }

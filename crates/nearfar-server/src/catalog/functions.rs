@@ -59,6 +59,7 @@ pub fn all(user: &str, database: &str) -> Vec<ScalarUDF> {
         ("pg_relation_is_publishable", ScalarValue::from(false)),
         ("pg_type_is_visible", ScalarValue::from(true)),
         ("pg_function_is_visible", ScalarValue::from(true)),
+        ("pg_collation_is_visible", ScalarValue::from(true)),
         ("has_database_privilege", ScalarValue::from(true)),
         ("has_schema_privilege", ScalarValue::from(true)),
         ("has_table_privilege", ScalarValue::from(true)),

@@ -8,8 +8,8 @@ use arrow::datatypes::{DataType, Decimal128Type, Field, FieldRef, Schema};
 use arrow_pg::encoder::encode_value;
 use bytes::{BufMut, BytesMut};
 use nearfar_sql::columns::is_vector;
-use nearfar_sql::values::Declared;
 use nearfar_sql::values::text::texts;
+use nearfar_sql::values::{Declared, is_json};
 use pgwire::api::Type;
 use pgwire::api::results::{DataRowEncoder, FieldFormat, FieldInfo};
 use pgwire::messages::PgWireBackendMessage;
@@ -172,7 +172,11 @@ impl Rows {
                     )
                 }
                 // In PostgreSQL's form already.
-                DataType::Utf8 if *field.data_type() != DataType::Utf8 || is_vector(field) => {
+                DataType::Utf8
+                    if *field.data_type() != DataType::Utf8
+                        || is_vector(field)
+                        || is_json(field) =>
+                {
                     let values = array.as_string::<i32>();
                     let value = values.is_valid(self.at).then(|| values.value(self.at));
                     let (kind, options) = (&Type::TEXT, info.format_options());

@@ -15,7 +15,7 @@ use crate::interrupt;
 use crate::scan::{Routing, StatementPin};
 use crate::sql::{call_by_own_names, check_plan};
 use crate::stack::polled_with_stack;
-use crate::values::with_small_integers;
+use crate::values::{with_declared_cases, with_small_integers};
 
 /// The plan of a statement.
 ///
@@ -47,7 +47,8 @@ pub(super) async fn typed_plan(
     let plan = polled_with_stack(state.statement_to_plan(statement)).await?;
     interrupt::check()?;
     check_plan(&plan)?;
-    Ok(with_nullable_values(with_small_integers(plan)?)?)
+    let plan = with_declared_cases(with_small_integers(plan)?)?;
+    Ok(with_nullable_values(plan)?)
 }
 
 /// An `INSERT` of given values whose nulls are told by who writes them, with table and column, and not by who puts the

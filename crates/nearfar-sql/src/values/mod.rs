@@ -8,6 +8,7 @@
 mod arithmetic;
 mod bytes;
 mod calendar;
+mod cases;
 mod cast;
 mod checked_expr;
 mod decimal;
@@ -18,6 +19,7 @@ mod frames;
 mod function;
 mod integers;
 mod interval;
+mod json;
 mod length;
 mod math;
 mod mixed;
@@ -33,11 +35,13 @@ mod to_char;
 mod typed;
 mod unnamed;
 
+pub use cases::with_declared_cases;
 pub use checked_expr::without_calls;
 pub use declared::Declared;
 pub use error::ValueError;
 pub use integers::with_small_integers;
 pub use interval::with_units;
+pub use json::is_json;
 pub use planner::ValuePlanner;
 pub use sum::sum_of_sums;
 pub use typed::TYPED;
@@ -80,6 +84,7 @@ pub fn functions() -> Vec<ScalarUDF> {
     let mut functions: Vec<ScalarUDF> =
         functions.into_iter().map(function::Function::udf).collect();
     functions.extend([length::length(), length::octet_length(), typed::typed()]);
+    functions.extend(json::all());
     functions
 }
 

@@ -152,6 +152,21 @@ const ARRAYS: &[Answer] = &[
     ("SELECT '{\"a\":\"x\"}'::json->'a'", "\"x\""),
     ("SELECT json_array_length('[1,2,3]')", "3"),
     ("SELECT '{\"a\":true}'::json->>'a'", "true"),
+    (
+        "SELECT json_build_object('a', 1, 2, 'x\"\\y', 'c', NULL, 'd', 1 > 2, 'e', 1.50)",
+        "{\"a\" : 1, \"2\" : \"x\\\"\\\\y\", \"c\" : null, \"d\" : false, \"e\" : 1.50}",
+    ),
+    (
+        "SELECT json_build_array(json_build_object('a', ARRAY[1,NULL,3]), DATE '2024-01-02', \
+         TIMESTAMP '2024-01-02 03:04:05', 'NaN'::float8, '\\x00ff'::bytea, ARRAY['a','b'])",
+        "[{\"a\" : [1,null,3]}, \"2024-01-02\", \"2024-01-02T03:04:05\", \"NaN\", \"\\\\x00ff\", [\"a\",\"b\"]]",
+    ),
+    ("SELECT json_build_object(), json_build_array()", "{}|[]"),
+    (
+        "SELECT CASE WHEN a = 1 THEN (SELECT json_build_object('v', max(v)) FROM \
+         (VALUES (1, 100), (1, 50)) u(k, v) WHERE k = a) ELSE NULL END FROM (VALUES (1), (2)) t(a) ORDER BY a",
+        "{\"v\" : 100}",
+    ),
 ];
 
 #[tokio::test(flavor = "multi_thread")]

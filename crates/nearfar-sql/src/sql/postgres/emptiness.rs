@@ -7,7 +7,7 @@ use datafusion::sql::sqlparser::ast::{
 };
 use std::ops::ControlFlow;
 
-use super::{CATALOGS, EMPTY_CATALOGS, call, catalog_name, null, take};
+use super::{EMPTY_CATALOGS, catalog_name, null};
 
 /// Columns of catalogs with lists that are not kept, and so are always null.
 const NULL_LISTS: [&str; 6] = [
@@ -78,11 +78,6 @@ impl VisitorMut for Emptiness {
     fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
         match expr {
             Expr::Subquery(query) if is_nothing(query) => *expr = null(),
-            Expr::Subquery(query) => {
-                if let Some(value) = value_of_catalog(query) {
-                    *value = call("max", vec![take(value)]);
-                }
-            }
             Expr::Exists { subquery, negated } if is_nothing(subquery) => {
                 *expr = Expr::value(Value::Boolean(*negated));
             }
@@ -144,36 +139,6 @@ fn is_nothing(query: &Query) -> bool {
             select.from.is_empty() && select.selection == Some(Expr::value(Value::Boolean(false)))
         }
         _ => false,
-    }
-}
-
-/// The one value of a query of a single catalog, which has one row at most where clients expect a
-/// value of it. The planner has to see that it has.
-fn value_of_catalog(query: &mut Query) -> Option<&mut Expr> {
-    let SetExpr::Select(select) = query.body.as_mut() else {
-        return None;
-    };
-    let [from] = &select.from[..] else {
-        return None;
-    };
-    let TableFactor::Table {
-        name, args: None, ..
-    } = &from.relation
-    else {
-        return None;
-    };
-    let is_catalog = name.0.len() == 2
-        && catalog_name(name).is_some_and(|name| CATALOGS.contains(&name.as_str()));
-    if !is_catalog || !from.joins.is_empty() || query.limit_clause.is_some() {
-        return None;
-    }
-    match &mut select.projection[..] {
-        [SelectItem::UnnamedExpr(value) | SelectItem::ExprWithAlias { expr: value, .. }]
-            if !has_aggregate(value) =>
-        {
-            Some(value)
-        }
-        _ => None,
     }
 }
 

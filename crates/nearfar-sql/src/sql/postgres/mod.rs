@@ -225,10 +225,6 @@ mod tests {
                 "SELECT NULL, true FROM t",
             ),
             (
-                "SELECT (SELECT t.typname FROM pg_type t WHERE t.oid = a.b) FROM a",
-                "SELECT (SELECT max(t.typname) FROM pg_catalog.pg_type t WHERE t.oid = a.b) FROM a",
-            ),
-            (
                 "SELECT ARRAY(SELECT b.c FROM pg_auth_members m JOIN b ON true) FROM t",
                 "SELECT '{}' FROM t",
             ),
