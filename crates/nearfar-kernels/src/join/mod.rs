@@ -5,7 +5,8 @@
 //! that is near takes those out that find nothing ([`BloomFilter`]), and the lines of the rest are asked
 //! for some lookups ahead of their use, so that a core waits for as many of them concurrently as it can.
 //! Rows of equal keys are in lists, which are followed in rounds: one step of every list, each asked for
-//! in the round before.
+//! in the round before. Where keys are known to be close together, a table is an array by their distance from the
+//! lowest one instead, and nothing is hashed.
 //!
 //! [`HashJoin`] runs a whole join. Where the table is larger than the caches it may divide both sides by
 //! the hash of their keys first ([`Partitions`]), so that each part's table stays in the caches and far
@@ -14,6 +15,7 @@
 mod filter;
 mod lookups;
 mod matched;
+mod numbered;
 mod partition;
 mod plan;
 mod probing;

@@ -6,6 +6,7 @@ use super::BLOCK_ROWS;
 use super::filter::BloomFilter;
 use super::lookups::Lookups;
 use super::matched::Matched;
+use super::numbered::NumberedRows;
 use super::table::{JoinError, JoinTable, check_cancel, check_side};
 use crate::key::Key;
 use crate::line::Line;
@@ -171,6 +172,9 @@ impl<'a, L: AsRef<[Line]>, N: AsRef<[u32]>, K: Key, P: Probe> Block<'a, L, N, K,
             self.probe
                 .stream(self.keys.as_ptr().addr(), size_of_val(self.keys))
         );
+        if let Some(numbered) = &self.join.numbered {
+            return self.find_numbered(numbered, found);
+        }
         let filter = self.filter();
         if self.valid.is_some() || filter.is_some() {
             return self.find_some::<V>(filter, found);
@@ -180,6 +184,20 @@ impl<'a, L: AsRef<[Line]>, N: AsRef<[u32]>, K: Key, P: Probe> Block<'a, L, N, K,
             *home = self.join.table.home(hash(key.bits())) as u32;
         }
         self.look_up::<V>(&homes[..self.keys.len()], |index| index, found);
+    }
+
+    /// As [`Self::find`], by the numbers of keys. The lookups do not depend on each other: a core has as many of them on
+    /// their way as it can.
+    #[inline(always)]
+    fn find_numbered(&self, numbered: &NumberedRows, found: &mut [u32]) {
+        for (found, key) in found.iter_mut().zip(self.keys) {
+            *found = numbered.find(key.bits(), self.probe);
+        }
+        if let Some(valid) = self.valid {
+            for (row, found) in (self.cursor.row..).zip(found) {
+                *found = if valid.contains(row) { *found } else { NO_ROW };
+            }
+        }
     }
 
     /// As [`Self::find`], of the keys that are not null and pass the filter.

@@ -1,11 +1,12 @@
 //! The build side.
 
-use std::ops::Range;
+use std::ops::{Range, RangeInclusive};
 
 use nearfar_model::Probe;
 
 use super::STEP_ROWS;
 use super::filter::BloomFilter;
+use super::numbered::NumberedRows;
 use crate::cancel::Cancel;
 use crate::isa::{Isa, UnsupportedIsa};
 use crate::key::Key;
@@ -71,7 +72,9 @@ pub enum JoinError {
 #[derive(Debug, Clone)]
 pub struct JoinTable<L = Vec<Line>, N = Vec<u32>> {
     pub(super) isa: Isa,
+    /// Of one empty line where the first rows of keys are `numbered`.
     pub(super) table: LineTable<L>,
+    pub(super) numbered: Option<NumberedRows>,
     /// For each row the next one of the same key, or [`NO_ROW`]; unspecified where all keys differ.
     pub(super) next: N,
     pub(super) is_unique: bool,
@@ -93,14 +96,15 @@ impl JoinTable {
         Self::build_near(Isa::widest(), keys, valid, &Cancel::default(), probe)
     }
 
-    /// A table without rows in memory of its own, with room for so many. [`Self::put`] gives it its rows.
+    /// A table without rows in memory of its own, with room for so many. [`Self::put`] gives it its rows. Where it is
+    /// known between which numbers all `keys` are, and these are close together, lookups hash nothing.
     ///
     /// ```
     /// use nearfar_kernels::JoinTable;
     /// use nearfar_model::Native;
     ///
     /// let keys = [1_i64, 2, 3, 2];
-    /// let mut table = JoinTable::with_room(keys.len())?;
+    /// let mut table = JoinTable::with_room(keys.len(), Some(&(1..=3)))?;
     /// table.put(&keys, 0..2, None, &Native);
     /// table.put(&keys, 2..4, None, &Native);
     /// assert!(!table.is_unique());
@@ -109,15 +113,28 @@ impl JoinTable {
     ///
     /// # Errors
     /// [`JoinError::TooManyRows`].
-    pub fn with_room(rows: usize) -> Result<Self, JoinError> {
+    pub fn with_room(rows: usize, keys: Option<&RangeInclusive<i64>>) -> Result<Self, JoinError> {
         check_side(rows, None)?;
-        let table = LineTable::of_empty(Line::empty(Line::count_for(rows)));
-        Ok(Self::empty(Isa::widest(), table, vec![0; rows], rows))
+        let (lines, places) = Self::room_for(rows, keys);
+        let table = LineTable::of_empty(Line::empty(lines));
+        let mut table = Self::empty(Isa::widest(), table, vec![0; rows], rows);
+        let low = keys.map_or(0, |keys| *keys.start());
+        table.numbered = places.map(|places| NumberedRows::empty(low, places));
+        Ok(table)
     }
 
-    /// Bytes that a table of so many rows takes.
-    pub fn bytes_for(rows: usize) -> usize {
-        Line::count_for(rows) * size_of::<Line>() + rows * size_of::<u32>()
+    /// Bytes that a table [with room](Self::with_room) for so many rows takes.
+    pub fn bytes_for(rows: usize, keys: Option<&RangeInclusive<i64>>) -> usize {
+        let (lines, places) = Self::room_for(rows, keys);
+        lines * size_of::<Line>() + (places.unwrap_or(0) + rows) * size_of::<u32>()
+    }
+
+    /// Lines of a table, and places by number where it has these.
+    fn room_for(rows: usize, keys: Option<&RangeInclusive<i64>>) -> (usize, Option<usize>) {
+        match keys.and_then(|keys| NumberedRows::places_for(rows, keys)) {
+            Some(places) => (1, Some(places)),
+            None => (Line::count_for(rows), None),
+        }
     }
 
     pub(super) fn build_near<K: Key, P: Probe>(
@@ -218,6 +235,7 @@ impl<L: AsRef<[Line]> + AsMut<[Line]>, N: AsRef<[u32]> + AsMut<[u32]>> JoinTable
         Self {
             isa,
             table,
+            numbered: None,
             next,
             is_unique: true,
             filter: None,
@@ -230,7 +248,7 @@ impl<L: AsRef<[Line]> + AsMut<[Line]>, N: AsRef<[u32]> + AsMut<[u32]>> JoinTable
     /// once. Rows that are not in `valid` have no key.
     ///
     /// # Panics
-    /// Rows beyond `keys`, or keys of another number than there is room for.
+    /// Rows beyond `keys`, keys of another number than there is room for, or outside of those that were announced.
     pub fn put<K: Key, P: Probe>(
         &mut self,
         keys: &[K],
@@ -286,7 +304,8 @@ impl<L: AsRef<[Line]>, N: AsRef<[u32]>> JoinTable<L, N> {
 
     /// Bytes of lines and links.
     pub fn bytes(&self) -> usize {
-        self.table.bytes() + size_of_val(self.next.as_ref())
+        let places = self.numbered.as_ref().map_or(0, NumberedRows::bytes);
+        self.table.bytes() + places + size_of_val(self.next.as_ref())
     }
 }
 
@@ -343,7 +362,9 @@ where
         let of_rows = &keys[rows.clone()];
         tell!(probe.stream(of_rows.as_ptr().addr(), size_of_val(of_rows)));
         for (row, key) in rows.zip(of_rows) {
-            if let Some(ahead) = keys.get(row + DISTANCE) {
+            if join.numbered.is_none()
+                && let Some(ahead) = keys.get(row + DISTANCE)
+            {
                 let home = join.table.home(hash(ahead.bits()));
                 join.table.prefetch(home, probe);
             }
@@ -351,10 +372,14 @@ where
                 continue;
             }
             let bits = key.bits();
-            let home = join.table.home(hash(bits));
-            let first = join
-                .table
-                .find_or_insert::<V, P>(bits, home, row as u32, probe);
+            let first = match &mut join.numbered {
+                Some(numbered) => numbered.find_or_insert(bits, row as u32, probe),
+                None => {
+                    let home = join.table.home(hash(bits));
+                    let table = &mut join.table;
+                    table.find_or_insert::<V, P>(bits, home, row as u32, probe)
+                }
+            };
             if first != NO_ROW {
                 if join.is_unique {
                     join.is_unique = false;

@@ -94,8 +94,54 @@ fn assert_join(build: &Column, probed: &Column) {
                     .unwrap();
                     rows.sort_unstable();
                     assert_eq!(rows, expected, "{join:?}");
+                    let mut rows = by_number(kind, isa, build, probed);
+                    rows.sort_unstable();
+                    assert_eq!(rows, expected, "{kind:?} by number, {isa:?}");
                 }
             }
+        }
+    }
+}
+
+/// The rows of a join by a table that knows between which numbers the keys of its rows are.
+fn by_number(
+    kind: JoinKind,
+    isa: Isa,
+    (build, build_valid): Side<'_, i64>,
+    (probed, valid): Side<'_, i64>,
+) -> Vec<(u32, u32)> {
+    let has_key = |row: &usize| build_valid.is_none_or(|valid| valid.contains(*row));
+    let keys = || (0..build.len()).filter(has_key).map(|row| build[row]);
+    let between = keys().min().zip(keys().max()).map(|(low, high)| low..=high);
+    let mut table = JoinTable::with_room(build.len(), between.as_ref()).unwrap();
+    assert_eq!(
+        table.bytes(),
+        JoinTable::bytes_for(build.len(), between.as_ref())
+    );
+    table.put(build, 0..build.len(), build_valid, &Native);
+    let table = table.with_isa(isa).unwrap();
+    let (mut cursor, mut matched, probing) = (
+        ProbeCursor::default(),
+        Matched::default(),
+        Probing::default(),
+    );
+    let mut rows = Vec::new();
+    loop {
+        let is_done = table
+            .probe(
+                kind,
+                probing,
+                probed,
+                valid,
+                &mut cursor,
+                &mut matched,
+                &Native,
+            )
+            .unwrap();
+        rows.extend(pairs(&matched));
+        matched.clear();
+        if is_done {
+            return rows;
         }
     }
 }
@@ -114,6 +160,29 @@ fn every_short_length_on_both_sides() {
             assert_join(&build, &probed);
         }
     }
+}
+
+#[test]
+fn numbers_at_the_ends_of_their_type() {
+    let edges = [i64::MIN, i64::MIN + 1, -1, 0, 1, i64::MAX - 1, i64::MAX];
+    let probed = all_valid(edges.to_vec());
+    for low in [i64::MIN, -2, i64::MAX - 3] {
+        assert_join(&all_valid((low..=low + 3).collect()), &probed);
+    }
+    assert_join(&probed, &probed);
+    // Numbers that are close together take less than lines.
+    let lines = JoinTable::bytes_for(1 << 20, None);
+    assert!(JoinTable::bytes_for(1 << 20, Some(&(-5..=1 << 20))) < lines / 2);
+    for far in [i64::MIN..=i64::MAX, 0..=i64::MAX, 0..=1 << 23] {
+        assert_eq!(JoinTable::bytes_for(1 << 20, Some(&far)), lines);
+    }
+}
+
+#[test]
+#[should_panic(expected = "a key that was not announced")]
+fn keys_beyond_those_that_were_announced_are_refused() {
+    let mut table = JoinTable::with_room(2, Some(&(0..=1))).unwrap();
+    table.put(&[0_i64, 2], 0..2, None, &Native);
 }
 
 #[test]

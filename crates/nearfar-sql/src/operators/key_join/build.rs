@@ -14,6 +14,7 @@ use futures::TryStreamExt;
 use nearfar_kernels::{BloomFilter, JoinTable, NO_ROW};
 use nearfar_memory::{ThreadTier, TierId};
 use nearfar_model::Native;
+use std::ops::RangeInclusive;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use super::keys::{Keys, Packing, with_values};
@@ -61,17 +62,22 @@ impl BuildSide {
         purpose: &Purpose,
     ) -> Result<Self> {
         let rows = batch.num_rows();
-        let mut bytes = JoinTable::bytes_for(rows);
+        let key_bytes = rows * size_of::<i64>();
+        memory.try_grow(key_bytes)?;
+        let keys = packing.keys(key_columns)?;
+        // A table that is far is of lines: one of these is asked for ahead of each lookup, and the filter has most of
+        // the keys that find nothing.
+        let bounds = keys.bounds().filter(|_| !purpose.is_filtered);
+        let between = bounds.map(|(low, high)| low..=high);
+        let mut bytes = JoinTable::bytes_for(rows, between.as_ref());
         if purpose.marks {
             bytes += Marks::bytes_for(rows);
         }
         if purpose.is_filtered {
             bytes += rows;
         }
-        let key_bytes = rows * size_of::<i64>();
-        memory.try_grow(bytes + key_bytes)?;
-        let keys = packing.keys(key_columns)?;
-        let table = table_of(&keys, purpose.is_filtered).await?;
+        memory.try_grow(bytes)?;
+        let table = table_of(&keys, between.as_ref(), purpose.is_filtered).await?;
         drop(keys);
         memory.shrink(key_bytes);
         Ok(Self {
@@ -173,10 +179,14 @@ pub async fn collected(
     )?)
 }
 
-async fn table_of(keys: &Keys, is_filtered: bool) -> Result<JoinTable> {
+async fn table_of(
+    keys: &Keys,
+    between: Option<&RangeInclusive<i64>>,
+    is_filtered: bool,
+) -> Result<JoinTable> {
     let rows = keys.len();
-    let mut table =
-        JoinTable::with_room(rows).map_err(|error| DataFusionError::External(error.into()))?;
+    let table = JoinTable::with_room(rows, between);
+    let mut table = table.map_err(|error| DataFusionError::External(error.into()))?;
     let mut filter = is_filtered.then(|| {
         // Near, wherever the table is.
         let _near = ThreadTier::enter(TierId::NEAR);
