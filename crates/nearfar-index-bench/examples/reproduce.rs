@@ -13,7 +13,7 @@ use clap::Parser;
 use nearfar_index_bench::reproduce::{BPlusTrees, Search, zhao};
 use nearfar_measure::report::Report;
 use nearfar_measure::reproduce::{
-    Figure, Points, RegulatorFigure, Reproduction, System, reproduce_interplay,
+    Figure, FigureOutcome, Points, RegulatorFigure, Reproduction, System, reproduce_interplay,
     reproduce_regulators, reproduce_with,
 };
 use nearfar_topology::Profile;

@@ -6,7 +6,7 @@ use std::time::Duration;
 use nearfar_index_bench::reproduce::{BPlusTrees, Search, zhao};
 use nearfar_measure::Kind;
 use nearfar_measure::report::Report;
-use nearfar_measure::reproduce::{Figure, Points, reproduce_with};
+use nearfar_measure::reproduce::{Figure, FigureOutcome, Points, reproduce_with};
 use nearfar_topology::Profile;
 
 const POINTS: &str = "\

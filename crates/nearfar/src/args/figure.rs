@@ -3,6 +3,7 @@
 //! A figure is a line of [`FIGURES`]. `command/reproduce` runs it.
 
 use clap::builder::PossibleValue;
+use nearfar_index_bench::reproduce::zhao;
 use nearfar_measure::operators::GeyerFigure;
 use nearfar_measure::reproduce::{
     Causes, CurvesFigure, Figure, InterplayTable, Paper, RegulatorFigure,
@@ -19,6 +20,8 @@ pub enum Runner {
     Geyer(GeyerFigure),
     /// Numbers of ahn-2024.
     Ahn(AhnFigure),
+    /// Placement of trees on the machine of zhao-2026.
+    Zhao(zhao::Figure),
 }
 
 /// A table or figure of mao-2025.
@@ -109,6 +112,16 @@ const fn geyer(figure: GeyerFigure, about: &'static str) -> Entry {
     }
 }
 
+const fn zhao(figure: zhao::Figure) -> Entry {
+    Entry {
+        name: figure.name(),
+        aliases: &[],
+        paper: Paper::Zhao,
+        about: figure.title(),
+        runner: Runner::Zhao(figure),
+    }
+}
+
 /// All figures, in the order of reports.
 pub const FIGURES: &[Entry] = &[
     weisgut(
@@ -190,6 +203,15 @@ pub const FIGURES: &[Entry] = &[
         about: "Other numbers of its text, which nothing here stands for",
         runner: Runner::Ahn(AhnFigure::Rest),
     },
+    zhao(zhao::Figure::Fig14a),
+    zhao(zhao::Figure::Fig15),
+    zhao(zhao::Figure::Fig16b),
+    zhao(zhao::Figure::Fig16c),
+    zhao(zhao::Figure::Fig17a),
+    zhao(zhao::Figure::Fig17b),
+    zhao(zhao::Figure::Fig19),
+    zhao(zhao::Figure::Fig21),
+    zhao(zhao::Figure::Table3),
 ];
 
 /// Every figure of these papers.
@@ -260,6 +282,9 @@ mod tests {
         for figure in GeyerFigure::ALL {
             assert_eq!(Selection::named(figure.name()).figures.len(), 1);
         }
+        for figure in zhao::Figure::ALL {
+            assert_eq!(Selection::named(figure.name()).figures.len(), 1);
+        }
     }
 
     #[test]
@@ -267,6 +292,8 @@ mod tests {
         assert_eq!(Selection::named("weisgut").figures.len(), Figure::ALL.len());
         assert_eq!(Selection::named("geyer").figures.len(), 4);
         assert_eq!(Selection::named("mao").figures.len(), 10);
+        let placement = Selection::named("zhao").figures.len();
+        assert_eq!(placement, zhao::Figure::ALL.len());
         assert_eq!(Selection::named("all").figures.len(), FIGURES.len());
         assert_eq!(Selection::named("fig14").figures[0].name, "weisgut-fig14");
         assert!(Selection::named("moon").figures.is_empty());

@@ -1,7 +1,8 @@
 //! Published ranges beside what the model has.
 
 use nearfar_measure::Kind;
-use nearfar_measure::report::{Bar, BarChart, Cell, Column, Report, Table};
+use nearfar_measure::report::{Bar, BarChart, Cell, Column, LineChart, Report, Table};
+use nearfar_measure::reproduce::{self, overview};
 use nearfar_measure::results::Metric;
 
 use super::claim::{Claim, Figure};
@@ -51,11 +52,12 @@ impl FigureOutcome {
         let errors = self.claims.iter().map(|one| one.error_points().abs());
         errors.sum::<f64>() / self.claims.len().max(1) as f64
     }
+}
 
+impl reproduce::FigureOutcome for FigureOutcome {
     /// `claims`, `claims_in_range` and `mean_error_points` of the figure; of each claim the ends of the published
     /// range, `modelled_percent` and `error_points`.
-    #[must_use]
-    pub fn metrics(&self) -> Vec<Metric> {
+    fn metrics(&self) -> Vec<Metric> {
         let figure = self.figure.name();
         let of_figure = |name: &str, value: f64, unit: &str| {
             Metric::new(name, value, unit, Kind::Modelled).with("figure", figure)
@@ -98,10 +100,31 @@ impl FigureOutcome {
         metrics
     }
 
+    fn title(&self) -> String {
+        format!("{}: {}", self.figure.name(), self.figure.title())
+    }
+
+    fn verdict(&self) -> String {
+        format!(
+            "{} of {} published ranges hold what the model has; it is {:.1} points off them on average",
+            self.in_range(),
+            self.claims.len(),
+            self.mean_error_points()
+        )
+    }
+
+    /// The middle of each published range, and what the model has.
+    fn overview(&self) -> Option<LineChart> {
+        let pairs = self.claims.iter().map(|one| {
+            let middle = f64::midpoint(one.claim.low_percent, one.claim.high_percent);
+            (middle, one.modelled_percent)
+        });
+        overview(self.figure.title(), "%", pairs)
+    }
+
     /// Adds a chart of the published ranges and what the model has, and a table that unfolds.
-    pub fn add_to(&self, report: &mut Report) {
-        let title = format!("{}: {}", self.figure.name(), self.figure.title());
-        let mut chart = BarChart::new(title, "%")
+    fn add_to(&self, report: &mut Report) {
+        let mut chart = BarChart::new(self.title(), "%")
             .series("published, from", Kind::Published)
             .series("published, to", Kind::Published)
             .series("modelled", Kind::Modelled);
@@ -128,11 +151,6 @@ impl FigureOutcome {
             ]);
         }
         report.bars(chart);
-        let (held, all) = (self.in_range(), self.claims.len());
-        let summary = format!(
-            "{held} of {all} published ranges hold what the model has; it is {:.1} points off them on average",
-            self.mean_error_points()
-        );
-        report.folded(summary, [table]);
+        report.folded(self.verdict(), [table]);
     }
 }

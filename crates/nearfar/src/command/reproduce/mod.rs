@@ -6,6 +6,7 @@ mod interplay;
 mod outcomes;
 mod shown;
 mod table;
+mod zhao;
 
 use std::fs::File;
 use std::io::Read;
@@ -157,6 +158,7 @@ fn run_all(entries: &[&Entry], profile: &Profile, live: &Live) -> Outcomes {
             Runner::Geyer(_) => continue,
             Runner::Ahn(AhnFigure::Losses) => ahn::losses(live),
             Runner::Ahn(AhnFigure::Rest) => Ok(ahn::rest()),
+            Runner::Zhao(figure) => zhao::run(figure, live),
         };
         let name = match entry.runner {
             Runner::Geyer(_) => geyer_names(&geyer),
