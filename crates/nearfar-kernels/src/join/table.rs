@@ -9,7 +9,7 @@ use super::filter::BloomFilter;
 use crate::cancel::Cancel;
 use crate::isa::{Isa, UnsupportedIsa};
 use crate::key::Key;
-use crate::line::Line;
+use crate::line::{Line, NoMemory, zeros};
 use crate::line_table::{LineTable, NO_ROW, hash};
 use crate::selection::Selection;
 use crate::vectors::{self, Kernel, Vectors};
@@ -41,6 +41,16 @@ pub enum JoinError {
         lines: usize,
         /// Links between rows of equal keys that were given.
         links: usize,
+    },
+    /// The system does not give the memory that a side needs.
+    #[error(
+        "{rows} rows of a join need {bytes} bytes more, which the system does not give: join in parts, or free memory"
+    )]
+    NoMemory {
+        /// Rows of the side.
+        rows: usize,
+        /// Bytes that were asked for.
+        bytes: usize,
     },
     /// The rows that have a key are of another number.
     #[error("{keys} keys, but {selected} rows that say which of them are null")]
@@ -108,11 +118,11 @@ impl JoinTable {
     /// ```
     ///
     /// # Errors
-    /// [`JoinError::TooManyRows`].
+    /// [`JoinError::TooManyRows`] and [`JoinError::NoMemory`].
     pub fn with_room(rows: usize) -> Result<Self, JoinError> {
         check_side(rows, None)?;
-        let table = LineTable::of_empty(Line::empty(Line::count_for(rows)));
-        Ok(Self::empty(Isa::widest(), table, vec![0; rows], rows))
+        let (table, next) = room(rows)?;
+        Ok(Self::empty(Isa::widest(), table, next, rows))
     }
 
     /// Bytes that a table of so many rows takes.
@@ -128,9 +138,8 @@ impl JoinTable {
         probe: &P,
     ) -> Result<Self, JoinError> {
         check_side(keys.len(), valid)?;
-        let lines = Line::empty(Line::count_for(keys.len()));
-        let table = LineTable::of_empty(lines);
-        Self::filled(isa, table, vec![0; keys.len()], keys, valid, cancel, probe)
+        let (table, next) = room(keys.len())?;
+        Self::filled(isa, table, next, keys, valid, cancel, probe)
     }
 }
 
@@ -288,6 +297,19 @@ impl<L: AsRef<[Line]>, N: AsRef<[u32]>> JoinTable<L, N> {
     pub fn bytes(&self) -> usize {
         self.table.bytes() + size_of_val(self.next.as_ref())
     }
+}
+
+/// An empty table and links for so many rows.
+fn room(rows: usize) -> Result<(LineTable<Vec<Line>>, Vec<u32>), JoinError> {
+    let refused = |refused| no_memory(rows, refused);
+    let lines = zeros(Line::count_for(rows)).map_err(refused)?;
+    let next = zeros(rows).map_err(refused)?;
+    Ok((LineTable::of_empty(lines), next))
+}
+
+/// So many rows do not get their memory.
+pub(super) fn no_memory(rows: usize, NoMemory { bytes }: NoMemory) -> JoinError {
+    JoinError::NoMemory { rows, bytes }
 }
 
 /// Refuses what rows cannot be numbered of, or have other nulls.
