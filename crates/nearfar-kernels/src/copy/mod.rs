@@ -20,6 +20,7 @@ mod active;
 mod bytes;
 mod error;
 mod fetch;
+mod idxd;
 mod method;
 mod options;
 mod ring;
