@@ -42,7 +42,7 @@ mod selection;
 mod vectors;
 mod words;
 
-pub use aggregate::{Aggregate, CodeTooLarge, HashGroups, Number, Summary};
+pub use aggregate::{Aggregate, CodeTooLarge, HashGroups, NoRoomForGroups, Number, Summary};
 pub use cancel::Cancel;
 pub use isa::{Isa, UnsupportedIsa};
 pub use join::{

@@ -131,12 +131,23 @@ pub(crate) fn prefetch_ahead<T, const N: usize>(part: &[T; N]) {
 /// Asks for the line of `word` in the first-level cache. Any address is fine.
 #[inline(always)]
 pub(crate) fn prefetch<T>(word: *const T) {
-    #[cfg(target_arch = "x86_64")]
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
     {
         use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
         // SAFETY: SSE is part of x86-64, and a prefetch of any address changes nothing.
         unsafe { _mm_prefetch::<_MM_HINT_T0>(word.cast()) };
     }
-    #[cfg(not(target_arch = "x86_64"))]
+    #[cfg(all(target_arch = "aarch64", not(miri)))]
+    {
+        // SAFETY: a prefetch of any address changes nothing that Rust can see.
+        unsafe {
+            std::arch::asm!(
+                "prfm pldl1keep, [{word}]",
+                word = in(reg) word.cast::<u8>(),
+                options(nostack, preserves_flags, readonly)
+            );
+        }
+    }
+    #[cfg(any(miri, not(any(target_arch = "x86_64", target_arch = "aarch64"))))]
     let _ = word;
 }

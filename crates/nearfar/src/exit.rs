@@ -18,11 +18,12 @@ use nearfar_index_bench::bench::IndexBenchError;
 use nearfar_index_bench::map::OpenError;
 use nearfar_index_bench::native::NativeError;
 use nearfar_index_bench::placed::PlacedError;
+use nearfar_kernels::JoinError;
 use nearfar_measure::access::resume::ResumeError;
 use nearfar_measure::access::{ExecuteError, PlanError, SpecError};
 use nearfar_measure::calibrate::CalibrateError;
 use nearfar_measure::interference::{ApplicationError, InterferenceError, StorageError};
-use nearfar_measure::operators::native::ReadColumnError;
+use nearfar_measure::operators::native::{ReadColumnError, TierRunError};
 use nearfar_measure::probe::ProbeError;
 use nearfar_measure::reproduce::{PointsError, ReproduceError};
 use nearfar_measure::results::{ReadError, WriteError};
@@ -288,8 +289,12 @@ fn of_scan_bench(error: &ScanBenchError) -> Option<Exit> {
 
 fn of_operators_bench(error: &OperatorsBenchError) -> Option<Exit> {
     match error {
-        OperatorsBenchError::Options { .. } => Some(Exit::Usage),
-        OperatorsBenchError::Column(ReadColumnError::Region(_)) => Some(Exit::Memory),
+        OperatorsBenchError::Options { .. } | OperatorsBenchError::Grid(_) => Some(Exit::Usage),
+        OperatorsBenchError::Column(ReadColumnError::Region(_))
+        | OperatorsBenchError::Room { .. }
+        | OperatorsBenchError::TierRun(TierRunError::Room { .. })
+        | OperatorsBenchError::Join(JoinError::NoMemory { .. })
+        | OperatorsBenchError::Groups(_) => Some(Exit::Memory),
         OperatorsBenchError::Mismatch { .. } => Some(Exit::WrongResult),
         OperatorsBenchError::Machine(_) | OperatorsBenchError::OperatorMachine(_) => {
             Some(Exit::Unavailable)

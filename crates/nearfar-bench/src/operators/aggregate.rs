@@ -51,6 +51,7 @@ impl Aggregates {
     /// One aggregate of each.
     pub(super) fn round(&self, runtime: &Runtime) -> Result<Round, OperatorsBenchError> {
         let (ours, ours_s) = timed(|| self.ours());
+        let ours = ours?;
         // A plan runs once, and making it is no part of the aggregate.
         let plan = runtime.block_on(self.plan())?;
         let (theirs, theirs_s) = timed(|| runtime.block_on(self.theirs(plan)));
@@ -60,17 +61,17 @@ impl Aggregates {
         Ok(Round { ours_s, theirs_s })
     }
 
-    fn ours(&self) -> Grouped {
+    fn ours(&self) -> Result<Grouped, OperatorsBenchError> {
         let (keys, values) = (self.keys.values(), self.values.values());
         if self.groups.is_some() {
-            return grouped(keys, values);
+            return Ok(grouped(keys, values)?);
         }
         let found = summary(values);
         let (min, max) = (found.min.unwrap_or(0), found.max.unwrap_or(0));
-        Grouped {
+        Ok(Grouped {
             groups: 1,
             checksum: checksum(&[found.count.cast_signed(), found.sum as i64, min, max]),
-        }
+        })
     }
 
     async fn plan(&self) -> Result<Arc<dyn ExecutionPlan>, OperatorsBenchError> {

@@ -1,6 +1,6 @@
 //! What can go wrong with the operators benchmark.
 
-use nearfar_kernels::JoinError;
+use nearfar_kernels::{JoinError, NoRoomForGroups};
 use nearfar_measure::operators::native::{
     Joined, OperatorTiersError, ReadColumnError, TierRunError,
 };
@@ -26,6 +26,19 @@ pub enum OperatorsBenchError {
     /// A grid that means nothing.
     #[error(transparent)]
     Grid(#[from] GridError),
+    /// Columns and tables do not fit into near memory.
+    #[error(
+        "{option}: columns and tables of {needed_bytes} bytes in all, but near memory has {available_bytes} bytes \
+         left: give less"
+    )]
+    Room {
+        /// The option that says how much is needed.
+        option: &'static str,
+        /// Bytes of columns, and of the tables of both contestants.
+        needed_bytes: u64,
+        /// Bytes that there are.
+        available_bytes: u64,
+    },
     /// There are no two tiers to run on.
     #[error(transparent)]
     Tiers(#[from] OperatorTiersError),
@@ -41,6 +54,9 @@ pub enum OperatorsBenchError {
     /// A join that was refused.
     #[error(transparent)]
     Join(#[from] JoinError),
+    /// An aggregate that gets no memory.
+    #[error(transparent)]
+    Groups(#[from] NoRoomForGroups),
     /// A profile that is not known well enough for the simulator.
     #[error(transparent)]
     Machine(#[from] MachineError),

@@ -3,9 +3,11 @@
 use std::num::NonZeroU32;
 
 use nearfar_measure::operators::native::{
-    JOIN_ROW_BYTES, OperatorTiers, OperatorTiersError, tier_joins, tier_sums,
+    JOIN_ROW_BYTES, OperatorTiers, OperatorTiersError, available_bytes, check_room, tier_joins,
+    tier_sums,
 };
 use nearfar_measure::operators::{FarJoin, GridOutcome, OperatorGrid, OperatorMachine, far_joins};
+use nearfar_memory::{Budgets, MemorySystem, TierId};
 use nearfar_model::simulation::{Machine, MachineError};
 use nearfar_topology::{Known, Profile, Topology};
 
@@ -41,6 +43,12 @@ pub struct OperatorsBenchOptions {
 
 /// Groups of the aggregates beside DataFusion's: few, and more than caches hold.
 const GROUPS: [Option<usize>; 3] = [None, Some(100), Some(1 << 20)];
+
+/// Bytes that a row of a build side takes at most: its columns, and DataFusion's copy of them, hashes and table, which
+/// are more than ours.
+const BUILD_ROW_BYTES: u64 = 96;
+/// Bytes that a row of a probe side takes at most: its columns, and where it is aggregated by a million keys the tables.
+const PROBE_ROW_BYTES: u64 = 32;
 
 /// Rounds over one tier for each over two.
 const ROUNDS_PER_TIER_ROUND: u32 = 5;
@@ -84,6 +92,29 @@ impl OperatorsBenchOptions {
         }
         Ok(self.grid.check()?)
     }
+
+    /// Refuses sides of joins that near memory does not hold beside each other, with the option that takes most.
+    fn check_sides(&self, available_bytes: u64) -> Result<(), OperatorsBenchError> {
+        let build_bytes = self.build_bytes.iter().copied().max().unwrap_or(0);
+        let build_rows = (build_bytes / JOIN_ROW_BYTES) as u64;
+        let sides = [
+            ("build", build_rows.saturating_mul(BUILD_ROW_BYTES)),
+            (
+                "probe-rows",
+                (self.probe_rows as u64).saturating_mul(PROBE_ROW_BYTES),
+            ),
+        ];
+        let needed_bytes = sides[0].1.saturating_add(sides[1].1);
+        if needed_bytes <= available_bytes {
+            return Ok(());
+        }
+        let (option, _) = sides[usize::from(sides[1].1 > sides[0].1)];
+        Err(OperatorsBenchError::Room {
+            option,
+            needed_bytes,
+            available_bytes,
+        })
+    }
 }
 
 /// What was found.
@@ -120,11 +151,18 @@ pub fn bench_operators(
 ) -> Result<OperatorsBenchOutcome, OperatorsBenchError> {
     options.check()?;
     let (measured, tiers) = if options.is_virtual {
+        let (machine, grid) = modelled_tiers(options)?;
         progress("sums and joins in virtual time".to_owned());
-        (Measured::default(), Known::Value(modelled_tiers(options)?))
+        let tiers = GridOutcome::modelled(&machine, &grid);
+        (Measured::default(), Known::Value(tiers))
     } else {
+        let tiers = native_tiers(options)?;
         let measured = measure(options, &mut progress)?;
-        (measured, native_tiers(options, &mut progress)?)
+        let tiers = match tiers {
+            Known::Value(tiers) => Known::Value(run_tiers(options, &tiers, &mut progress)?),
+            Known::Unavailable(reason) => Known::Unavailable(reason),
+        };
+        (measured, tiers)
     };
     progress("the far join in the simulator".to_owned());
     Ok(OperatorsBenchOutcome {
@@ -198,21 +236,27 @@ impl Measured {
     }
 }
 
-fn modelled_tiers(options: &OperatorsBenchOptions) -> Result<GridOutcome, OperatorsBenchError> {
+/// The machine in virtual time, and what is run there. Refuses what takes too long.
+fn modelled_tiers(
+    options: &OperatorsBenchOptions,
+) -> Result<(OperatorMachine, OperatorGrid), OperatorsBenchError> {
     let machine = OperatorMachine::new(&options.profile)?;
     let grid = options.grid.or(OperatorGrid::of_machine(&machine));
-    Ok(GridOutcome::modelled(&machine, &grid))
+    grid.check_modelled()?;
+    Ok((machine, grid))
 }
 
-/// Sums and joins over near memory and this machine's far tier, or an emulated one.
+/// Near memory beside this machine's far tier, or an emulated one, and what is run over both. Refuses what does not fit,
+/// so that nothing is measured in vain.
 fn native_tiers(
     options: &OperatorsBenchOptions,
-    progress: &mut impl FnMut(String),
-) -> Result<Known<GridOutcome>, OperatorsBenchError> {
+) -> Result<Known<(OperatorTiers, OperatorGrid)>, OperatorsBenchError> {
     let topology = Topology::this_machine().map_err(|error| OperatorsBenchError::Options {
         field: "machine",
         reason: error.to_string(),
     })?;
+    let near = MemorySystem::new(&topology, &Budgets::new())?;
+    options.check_sides(available_bytes(&near, TierId::NEAR))?;
     let tiers = match OperatorTiers::new(topology, &options.profile) {
         Ok(tiers) => tiers,
         Err(error @ OperatorTiersError::Emulation { .. }) => {
@@ -222,22 +266,32 @@ fn native_tiers(
     };
     let grid = OperatorGrid::of_processors(tiers.processors());
     let grid = options.grid.or(grid);
+    check_room(&tiers, options.column_bytes, options.large_bytes, &grid)?;
+    Ok(Known::Value((tiers, grid)))
+}
+
+/// Sums and joins over near and far memory.
+fn run_tiers(
+    options: &OperatorsBenchOptions,
+    (tiers, grid): &(OperatorTiers, OperatorGrid),
+    progress: &mut impl FnMut(String),
+) -> Result<GridOutcome, OperatorsBenchError> {
     let rounds = options.tier_rounds();
     let mut say = |what: &str, round: u32| {
         progress(format!("{what}, round {} of {rounds}", round + 1));
     };
-    let sums = tier_sums(&tiers, options.column_bytes, &grid, rounds, |round| {
+    let sums = tier_sums(tiers, options.column_bytes, grid, rounds, |round| {
         say("sums of near and far buffers", round);
     })?;
-    let joins = tier_joins(&tiers, options.large_bytes, &grid, rounds, |round| {
+    let joins = tier_joins(tiers, options.large_bytes, grid, rounds, |round| {
         say("joins of near and far columns", round);
     })?;
-    Ok(Known::Value(GridOutcome {
+    Ok(GridOutcome {
         far: tiers.far_name().to_owned(),
         profile: tiers.profile().map(str::to_owned),
         sums,
         joins,
-    }))
+    })
 }
 
 /// The far join on the simulated machine of a profile, if that can be simulated.
@@ -251,7 +305,60 @@ fn simulated(profile: &Profile) -> Result<Known<Vec<FarJoin>>, MachineError> {
 
 #[cfg(test)]
 mod tests {
+    use nearfar_measure::operators::CopierCount;
+    use nearfar_measure::operators::native::TierRunError;
+
     use super::*;
+
+    #[test]
+    fn what_does_not_fit_is_refused_before_anything_runs() {
+        let refused = |change: fn(&mut OperatorsBenchOptions)| {
+            let mut options = OperatorsBenchOptions::new(Profile::builtin("cxl-blades-4").unwrap());
+            change(&mut options);
+            bench_operators(&options, |step| panic!("{step}")).unwrap_err()
+        };
+        let option = |error: OperatorsBenchError| match error {
+            OperatorsBenchError::Room {
+                option,
+                needed_bytes,
+                available_bytes,
+            } if needed_bytes > available_bytes => option,
+            other => panic!("{other:?}"),
+        };
+        let sides = [
+            option(refused(|options| options.build_bytes.push(1 << 40))),
+            option(refused(|options| options.build_bytes.push(usize::MAX))),
+            option(refused(|options| options.probe_rows = 1 << 40)),
+        ];
+        assert_eq!(sides, ["build", "build", "probe-rows"]);
+        for change in [
+            (|options| options.column_bytes = 1 << 40) as fn(&mut OperatorsBenchOptions),
+            |options| options.large_bytes = 1 << 40,
+            |options| {
+                (options.column_bytes, options.grid.threads) = (1 << 36, vec![1024]);
+            },
+        ] {
+            let error = refused(change);
+            let is_room = matches!(
+                error,
+                OperatorsBenchError::TierRun(TierRunError::Room { .. })
+            );
+            assert!(is_room, "{error:?}");
+        }
+        for change in [
+            (|options| options.grid.copiers = vec![CopierCount::Fixed(1_000_000)])
+                as fn(&mut OperatorsBenchOptions),
+            |options| options.grid.joins = vec![100_000],
+            |options| options.grid.threads = vec![100_000],
+            |options| {
+                options.is_virtual = true;
+                (options.grid.threads, options.grid.joins) = (vec![1000], vec![1000]);
+            },
+        ] {
+            let error = refused(change);
+            assert!(matches!(error, OperatorsBenchError::Grid(_)), "{error:?}");
+        }
+    }
 
     #[test]
     fn profiles_that_are_not_simulated_still_run_in_virtual_time() {
@@ -284,7 +391,7 @@ mod tests {
             threads: vec![1, 2],
             far_threads: vec![0, 3],
             joins: vec![1, 3],
-            copiers: vec![1, 5],
+            copiers: vec![CopierCount::Fixed(1), CopierCount::Adaptive],
             chunk_bytes: vec![4096],
             group: Some(2),
             ..OperatorGrid::default()

@@ -5,7 +5,7 @@ use nearfar_model::Probe;
 use super::{Aggregate, Number, Summary};
 use crate::isa::Isa;
 use crate::key::Key;
-use crate::line::Line;
+use crate::line::{Line, NoMemory, reserve, zeros};
 use crate::line_table::{LineTable, NO_ROW, hash};
 use crate::selection::Selection;
 use crate::vectors::{self, Kernel, Vectors, prefetch};
@@ -30,6 +30,18 @@ pub struct CodeTooLarge {
     pub code: u32,
     /// Number of groups.
     pub groups: usize,
+}
+
+/// The system gives no memory for more groups.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "more than {groups} groups need {bytes} bytes more, which the system does not give: aggregate in parts, or free memory"
+)]
+pub struct NoRoomForGroups {
+    /// Groups that there are.
+    pub groups: usize,
+    /// Bytes that were asked for.
+    pub bytes: usize,
 }
 
 impl Aggregate {
@@ -146,9 +158,10 @@ impl<T: Number, P: Probe> Kernel for ByCode<'_, T, P> {
 /// use nearfar_model::Native;
 ///
 /// let mut groups = HashGroups::new();
-/// groups.add(&[70_000_i64, -3, 70_000], &[1_i64, 2, 3], &Native);
+/// groups.add(&[70_000_i64, -3, 70_000], &[1_i64, 2, 3], &Native)?;
 /// let sums: Vec<_> = groups.groups().map(|(key, group)| (key, group.sum)).collect();
 /// assert_eq!(sums, [(70_000, 4), (-3, 2)]);
+/// # Ok::<(), nearfar_kernels::NoRoomForGroups>(())
 /// ```
 ///
 /// Rows whose key is null are a group of their own ([`Self::add_valid`]).
@@ -178,7 +191,7 @@ impl<K: Key, T: Number> HashGroups<K, T> {
     pub fn of(aggregate: Aggregate) -> Self {
         Self {
             isa: aggregate.isa(),
-            table: LineTable::of_empty(Line::empty(Line::count_for(BLOCK_ROWS))),
+            table: LineTable::of_empty(vec![Line::default(); Line::count_for(BLOCK_ROWS)]),
             keys: Vec::new(),
             summaries: Vec::new(),
             nulls: Summary::default(),
@@ -187,10 +200,18 @@ impl<K: Key, T: Number> HashGroups<K, T> {
 
     /// Adds every value to the group of its key.
     ///
+    /// # Errors
+    /// [`NoRoomForGroups`], with some of the rows added: the groups are of no use then.
+    ///
     /// # Panics
     /// Where there are not as many keys as values, or more than `u32::MAX - 1` groups.
-    pub fn add<P: Probe>(&mut self, keys: &[K], column: &[T], probe: &P) {
-        self.add_rows(keys, None, column, probe);
+    pub fn add<P: Probe>(
+        &mut self,
+        keys: &[K],
+        column: &[T],
+        probe: &P,
+    ) -> Result<(), NoRoomForGroups> {
+        self.add_rows(keys, None, column, probe)
     }
 
     /// Adds every value to the group of its key, and those of rows that are not in `valid`, whose key is null, to a
@@ -203,17 +224,27 @@ impl<K: Key, T: Number> HashGroups<K, T> {
     /// let mut valid = Selection::all(3);
     /// valid.remove([0b010]);
     /// let mut groups = HashGroups::new();
-    /// groups.add_valid(&[7_i64, 7, 7], &valid, &[1_i64, 2, 3], &Native);
+    /// groups.add_valid(&[7_i64, 7, 7], &valid, &[1_i64, 2, 3], &Native)?;
     /// let sums: Vec<_> = groups.groups().map(|(key, group)| (key, group.sum)).collect();
     /// assert_eq!(sums, [(7, 4)]);
     /// assert_eq!(groups.null_group().map(|group| group.sum), Some(2));
+    /// # Ok::<(), nearfar_kernels::NoRoomForGroups>(())
     /// ```
+    ///
+    /// # Errors
+    /// As [`Self::add`].
     ///
     /// # Panics
     /// As [`Self::add`], and where `valid` is of another number of rows.
-    pub fn add_valid<P: Probe>(&mut self, keys: &[K], valid: &Selection, column: &[T], probe: &P) {
+    pub fn add_valid<P: Probe>(
+        &mut self,
+        keys: &[K],
+        valid: &Selection,
+        column: &[T],
+        probe: &P,
+    ) -> Result<(), NoRoomForGroups> {
         assert_eq!(keys.len(), valid.len(), "a selection of other rows");
-        self.add_rows(keys, Some(valid), column, probe);
+        self.add_rows(keys, Some(valid), column, probe)
     }
 
     fn add_rows<P: Probe>(
@@ -222,11 +253,11 @@ impl<K: Key, T: Number> HashGroups<K, T> {
         valid: Option<&Selection>,
         column: &[T],
         probe: &P,
-    ) {
+    ) -> Result<(), NoRoomForGroups> {
         assert_eq!(keys.len(), column.len(), "a key for each value");
         let blocks = keys.chunks(BLOCK_ROWS).zip(column.chunks(BLOCK_ROWS));
         for (index, (keys, column)) in blocks.enumerate() {
-            self.make_room(keys.len(), probe);
+            self.make_room(keys.len(), probe)?;
             let isa = self.isa;
             let block = Block {
                 groups: &mut *self,
@@ -238,6 +269,7 @@ impl<K: Key, T: Number> HashGroups<K, T> {
             };
             vectors::run(isa, block);
         }
+        Ok(())
     }
 
     /// The groups in the order in which they were found.
@@ -261,12 +293,18 @@ impl<K: Key, T: Number> HashGroups<K, T> {
     }
 
     /// Makes a table of twice the size where so many more keys might not fit.
-    fn make_room<P: Probe>(&mut self, keys: usize, probe: &P) {
-        let groups = self.table.len() + keys;
+    fn make_room<P: Probe>(&mut self, keys: usize, probe: &P) -> Result<(), NoRoomForGroups> {
+        let (found, groups) = (self.table.len(), self.table.len() + keys);
         assert!(groups < NO_ROW as usize, "groups have numbers of 32 bits");
+        let refused = |NoMemory { bytes }| NoRoomForGroups {
+            groups: found,
+            bytes,
+        };
+        reserve(&mut self.keys, keys).map_err(refused)?;
+        reserve(&mut self.summaries, keys).map_err(refused)?;
         if !self.table.has_room_for(keys) {
-            let lines = Line::count_for(groups * 2);
-            self.table = LineTable::of_empty(Line::empty(lines));
+            let lines = zeros(Line::count_for(groups * 2)).map_err(refused)?;
+            self.table = LineTable::of_empty(lines);
             let isa = self.isa;
             let again = Again {
                 table: &mut self.table,
@@ -275,6 +313,7 @@ impl<K: Key, T: Number> HashGroups<K, T> {
             };
             vectors::run(isa, again);
         }
+        Ok(())
     }
 }
 

@@ -8,7 +8,7 @@ mod number;
 
 use nearfar_model::Probe;
 
-pub use self::grouped::{CodeTooLarge, HashGroups};
+pub use self::grouped::{CodeTooLarge, HashGroups, NoRoomForGroups};
 pub use self::number::Number;
 use crate::isa::{Isa, UnsupportedIsa};
 use crate::selection::{Selection, WORD_BITS};

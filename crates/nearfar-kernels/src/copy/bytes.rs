@@ -1,8 +1,10 @@
 //! Copies of bytes by each method.
 #![allow(unsafe_code)]
 
+use super::idxd;
 use super::method::CopyMethod;
 
+#[cfg(all(target_arch = "x86_64", not(miri)))]
 const LINE_BYTES: usize = 64;
 
 /// Copies all bytes of `from` to `to`, which are as many. What other threads see of them afterwards is
@@ -10,10 +12,14 @@ const LINE_BYTES: usize = 64;
 pub(super) fn copy(method: CopyMethod, from: &[u8], to: &mut [u8]) {
     assert_eq!(from.len(), to.len(), "a copy has the length of its source");
     match method {
-        #[cfg(target_arch = "x86_64")]
+        #[cfg(all(target_arch = "x86_64", not(miri)))]
         CopyMethod::NonTemporal => by_lines(from, to, x86::stream),
-        #[cfg(target_arch = "x86_64")]
+        #[cfg(all(target_arch = "x86_64", not(miri)))]
         CopyMethod::Movdir64b if has_movdir64b() => by_lines(from, to, x86::move_directly),
+        CopyMethod::Idxd => match idxd::queue() {
+            Ok(queue) => queue.copy(from, to),
+            Err(_) => through_caches(from, to),
+        },
         _ => through_caches(from, to),
     }
 }
@@ -23,7 +29,7 @@ const VECTOR_BYTES: usize = 2048;
 
 /// Copies by `memcpy`, in short parts where long blocks are slow: with one instruction, Zen 3 copies an eighth as much
 /// to an address up to 31 bytes behind that of the source, modulo 4096.
-fn through_caches(from: &[u8], to: &mut [u8]) {
+pub(super) fn through_caches(from: &[u8], to: &mut [u8]) {
     let behind = to.as_ptr().addr().wrapping_sub(from.as_ptr().addr()) % 4096;
     if (1..32).contains(&behind) {
         for (from, to) in from.chunks(VECTOR_BYTES).zip(to.chunks_mut(VECTOR_BYTES)) {
@@ -35,7 +41,7 @@ fn through_caches(from: &[u8], to: &mut [u8]) {
 }
 
 /// Whole aligned lines of the destination by `lines`, what is left around them by ordinary stores.
-#[cfg(target_arch = "x86_64")]
+#[cfg(all(target_arch = "x86_64", not(miri)))]
 fn by_lines(from: &[u8], to: &mut [u8], lines: fn(&[u8], &mut [u8])) {
     let before = to.as_ptr().align_offset(LINE_BYTES).min(to.len());
     let (from_before, from) = from.split_at(before);
@@ -64,7 +70,7 @@ pub(super) fn has_movdir64b() -> bool {
     false
 }
 
-#[cfg(target_arch = "x86_64")]
+#[cfg(all(target_arch = "x86_64", not(miri)))]
 mod x86 {
     use std::arch::x86_64::{__m128i, _mm_loadu_si128, _mm_stream_si128};
 

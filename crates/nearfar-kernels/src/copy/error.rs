@@ -40,6 +40,18 @@ pub enum CopyError {
         /// Bytes of the destination.
         to_bytes: usize,
     },
+    /// The system gives no further thread; those that were started have ended.
+    #[error("only {started} of {threads} {what}s of a copy get a thread ({reason}): ask for fewer")]
+    Thread {
+        /// What they are: `copier` or `consumer`.
+        what: &'static str,
+        /// Threads that were started.
+        started: usize,
+        /// Threads that were wanted.
+        threads: usize,
+        /// What the system says.
+        reason: String,
+    },
     /// Nobody reads.
     #[error("no consumer: give at least one")]
     NoConsumer,

@@ -11,20 +11,23 @@
 //!
 //! Memory is the caller's, and so are its budgets: regions that were refused are no buffers. Five copiers
 //! copy by default, as in geyer-2023, section 5; [`Copiers::Adaptive`] lets as many of them work as
-//! consumers wait for.
+//! consumers wait for, and has them rest again when copies are ahead.
 //!
 //! Nobody waits for ever: copiers that die, and callers that cancel ([`CopyCancel`]), end all waits within
 //! 100 ms, copies of large chunks included, if what a [`Fetch`] does ends in that time.
 
+mod active;
 mod bytes;
 mod error;
 mod fetch;
+mod idxd;
 mod method;
 mod options;
 mod ring;
 mod stage;
 mod stream;
 mod sync;
+mod threads;
 
 pub use self::error::CopyError;
 pub use self::fetch::{Fetch, FetchError};

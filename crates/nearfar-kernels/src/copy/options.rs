@@ -11,8 +11,9 @@ use super::method::CopyMethod;
 pub enum Copiers {
     /// So many, all the time.
     Fixed(NonZeroUsize),
-    /// As many as are waited for: one more whenever somebody waits for a chunk, one less whenever a
-    /// copier waits for a free one, between one and this number.
+    /// As many as are waited for, between one and this number: one more whenever somebody waits for a chunk, one
+    /// less when copies were ahead four times in a row. In a ring they are when a copier waits for a free chunk, of
+    /// whole buffers when one is there already when it is first asked for.
     Adaptive(NonZeroUsize),
 }
 

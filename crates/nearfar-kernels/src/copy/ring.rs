@@ -12,6 +12,7 @@
 //! that there are then, and free again when the last of them has released it: that is the back-pressure.
 //! Every change is made under one lock, whole.
 
+use super::active::Active;
 use super::error::CopyError;
 use super::options::Copiers;
 use super::sync::{Arc, Condvar, Mutex, MutexGuard, into_inner, lock, wait};
@@ -27,9 +28,7 @@ struct State<B> {
     next: usize,
     chunks: usize,
     consumers: usize,
-    /// Copiers with a lower number than this work.
-    active: usize,
-    copiers: Copiers,
+    active: Active,
     /// Why nobody goes on.
     stopped: Option<CopyError>,
 }
@@ -57,8 +56,7 @@ impl<B> Ring<B> {
             next: 0,
             chunks,
             consumers,
-            active: copiers.active_at_first(),
-            copiers,
+            active: Active::new(copiers),
             stopped: None,
         };
         Self {
@@ -82,8 +80,7 @@ impl<B> Ring<B> {
                 return None;
             }
             let at = state.next % state.slots.len();
-            let is_active = copier < state.active;
-            if is_active {
+            if state.active.has(copier) {
                 match std::mem::replace(&mut state.slots[at], Slot::Claimed) {
                     Slot::Free(buffer) => {
                         state.next += 1;
@@ -94,9 +91,7 @@ impl<B> Ring<B> {
                     }
                     other => state.slots[at] = other,
                 }
-                if matches!(state.copiers, Copiers::Adaptive(_)) && state.active > 1 {
-                    state.active -= 1;
-                }
+                state.active.spared();
             }
             state = wait(&self.changed, state);
         }
@@ -153,8 +148,7 @@ impl<B> Ring<B> {
                 } if *filled == chunk => return Ok(Some(Arc::clone(buffer))),
                 _ => {}
             }
-            if std::mem::take(&mut is_first_turn) && state.active < state.copiers.threads() {
-                state.active += 1;
+            if std::mem::take(&mut is_first_turn) && state.active.waited_for() {
                 self.changed.notify_all();
             }
             state = wait(&self.changed, state);
@@ -206,7 +200,7 @@ impl<B> Ring<B> {
 
     /// Copiers that work now.
     pub(super) fn active(&self) -> usize {
-        lock(&self.state).active
+        lock(&self.state).active.count()
     }
 }
 
@@ -246,6 +240,20 @@ mod loom_tests {
     fn two_copiers_one_consumer_one_slot() {
         check(|| {
             let ring = Arc::new(Ring::new([0], 2, 1, copiers(2)));
+            let threads = [0, 1].map(|copier| {
+                let ring = Arc::clone(&ring);
+                loom::thread::spawn(move || copy_all(&ring, copier))
+            });
+            assert_eq!(read_all(&ring), 2);
+            threads.map(|thread| thread.join().unwrap());
+        });
+    }
+
+    #[test]
+    fn copiers_that_rest_again_keep_no_consumer_waiting() {
+        check(|| {
+            let adaptive = Copiers::Adaptive(NonZeroUsize::new(2).unwrap());
+            let ring = Arc::new(Ring::new([0], 2, 1, adaptive));
             let threads = [0, 1].map(|copier| {
                 let ring = Arc::clone(&ring);
                 loom::thread::spawn(move || copy_all(&ring, copier))

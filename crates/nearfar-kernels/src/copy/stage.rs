@@ -4,10 +4,12 @@
 use std::marker::PhantomData;
 use std::thread;
 
+use super::active::Active;
 use super::error::CopyError;
 use super::fetch::{Fetch, Slices, fetch_pieces};
-use super::options::{Copier, CopyOptions};
+use super::options::{Copier, Copiers, CopyOptions};
 use super::sync::{Condvar, Mutex, lock, wait};
+use super::threads::start;
 use crate::cancel::Cancel;
 
 /// What is copied, and to where: as many bytes.
@@ -44,9 +46,49 @@ struct Progress {
     next: (usize, usize),
     /// Chunks of each part that were not copied yet.
     left: Vec<usize>,
+    /// Parts that somebody has waited for.
+    asked: Vec<bool>,
+    /// Parts from this one on are not begun, but for those that are needed.
+    limit: usize,
+    /// The part behind the last one that somebody has waited for.
+    needed: usize,
     stopped: Option<CopyError>,
-    active: usize,
-    copiers: usize,
+    active: Active,
+}
+
+impl Progress {
+    /// Of parts with so many chunks each.
+    fn new(chunks: Vec<usize>, copiers: Copiers) -> Self {
+        Self {
+            next: (0, 0),
+            asked: vec![false; chunks.len()],
+            limit: chunks.len(),
+            needed: 0,
+            left: chunks,
+            stopped: None,
+            active: Active::new(copiers),
+        }
+    }
+
+    /// Somebody needs a part. Whether copiers go on that have rested.
+    fn ask(&mut self, part: usize) -> bool {
+        let is_first = !std::mem::replace(&mut self.asked[part], true);
+        if self.left[part] == 0 {
+            // Who asks again says nothing of how far ahead copies are.
+            if is_first {
+                self.active.spared();
+            }
+            return false;
+        }
+        let was_held = !self.is_due(part);
+        self.needed = self.needed.max(part + 1);
+        self.active.waited_for() | was_held
+    }
+
+    /// Whether a part may be begun.
+    fn is_due(&self, part: usize) -> bool {
+        part < self.limit.max(self.needed)
+    }
 }
 
 impl Staged<'_> {
@@ -59,8 +101,7 @@ impl Staged<'_> {
     /// Where there is no such part.
     pub fn wait(&self, part: usize) -> Result<&[u8], CopyError> {
         let mut progress = lock(&self.progress);
-        if progress.left[part] > 0 && progress.active < progress.copiers {
-            progress.active += 1;
+        if progress.ask(part) {
             self.changed.notify_all();
         }
         loop {
@@ -81,9 +122,16 @@ impl Staged<'_> {
         }
     }
 
+    /// Parts from this one on are not begun until somebody sets a higher limit, or waits for them or for one behind
+    /// them. Without a limit copiers go through all parts, as far ahead of those who wait as they are fast.
+    pub fn limit(&self, part: usize) {
+        lock(&self.progress).limit = part;
+        self.changed.notify_all();
+    }
+
     /// Copiers that work now.
     pub fn active_copiers(&self) -> usize {
-        lock(&self.progress).active
+        lock(&self.progress).active.count()
     }
 
     fn stop(&self, reason: CopyError) {
@@ -106,7 +154,7 @@ impl Staged<'_> {
             if progress.stopped.is_some() || part == self.parts.len() {
                 return None;
             }
-            if copier < progress.active {
+            if progress.active.has(copier) && progress.is_due(part) {
                 progress.next = (part, chunk + 1);
                 return Some((part, chunk));
             }
@@ -169,8 +217,8 @@ impl Drop for Stops<'_, '_> {
 /// ```
 ///
 /// # Errors
-/// [`CopyError`] about options and parts, before anything is copied. What goes wrong later is told to those
-/// who wait.
+/// [`CopyError`] about options and parts, before anything is copied, and where a copier gets no thread: `work` is not
+/// called then. What goes wrong later is told to those who wait.
 ///
 /// # Panics
 /// With the panic of `work`.
@@ -205,8 +253,8 @@ pub fn staged<C: Copier, R>(
 /// its own: `fetch` makes what the copier with this number reads them by, on its thread.
 ///
 /// # Errors
-/// [`CopyError`] about options, before anything is fetched. What goes wrong later, sources that are lost included,
-/// is told to those who wait.
+/// [`CopyError`] about options, before anything is fetched, and where a copier gets no thread: `work` is not called
+/// then. What goes wrong later, sources that are lost included, is told to those who wait.
 ///
 /// # Panics
 /// With the panic of `work`.
@@ -220,6 +268,7 @@ pub fn staged_from<S: Fetch, R>(
     options.check()?;
     let chunk_bytes = options.chunk_bytes;
     let left = to.iter().map(|to| to.len().div_ceil(chunk_bytes)).collect();
+    let progress = Progress::new(left, options.copiers);
     let parts = to.into_iter().map(|to| Part {
         bytes: to.len(),
         to: to.as_mut_ptr(),
@@ -227,40 +276,32 @@ pub fn staged_from<S: Fetch, R>(
     });
     let staged = Staged {
         parts: parts.collect(),
-        progress: Mutex::new(Progress {
-            next: (0, 0),
-            left,
-            stopped: None,
-            active: options.copiers.active_at_first(),
-            copiers: options.copiers.threads(),
-        }),
+        progress: Mutex::new(progress),
         changed: Condvar::new(),
         chunk_bytes,
         cancel,
     };
     let (staged, fetch) = (&staged, &fetch);
-    Ok(thread::scope(|scope| {
-        let copiers: Vec<_> = (0..options.copiers.threads())
-            .map(|index| {
-                scope.spawn(move || {
-                    let stops = Stops {
-                        staged,
-                        died: Some(index),
-                    };
-                    staged.copy(index, &mut fetch(index));
-                    drop(stops);
-                })
-            })
-            .collect();
+    let copy = move |index| {
+        let stops = Stops {
+            staged,
+            died: Some(index),
+        };
+        staged.copy(index, &mut fetch(index));
+        drop(stops);
+    };
+    thread::scope(|scope| {
+        let copies = (0..options.copiers.threads()).map(|index| move || copy(index));
+        let (copiers, started) = start(scope, "copier", copies);
         let stops = Stops { staged, died: None };
-        let result = work(staged);
+        let result = started.map(|()| work(staged));
         drop(stops);
         for copier in copiers {
             // Those who waited were told of one that died.
             let _ = copier.join();
         }
         result
-    }))
+    })
 }
 
 #[cfg(all(test, loom))]
@@ -268,28 +309,29 @@ mod loom_tests {
     use super::super::fetch::FetchError;
     use super::super::sync::Arc;
     use super::*;
+    use std::num::NonZeroUsize;
 
     const CHUNK_BYTES: usize = 2;
 
+    fn fixed(count: usize) -> Copiers {
+        Copiers::Fixed(NonZeroUsize::new(count).unwrap())
+    }
+
+    fn adaptive(count: usize) -> Copiers {
+        Copiers::Adaptive(NonZeroUsize::new(count).unwrap())
+    }
+
     /// Parts of so many bytes, in memory that outlives the model's threads.
-    fn parts(lengths: &[usize], copiers: usize) -> Arc<Staged<'static>> {
+    fn parts(lengths: &[usize], copiers: Copiers) -> Arc<Staged<'static>> {
         let part = |bytes: &usize| Part {
             to: vec![0_u8; *bytes].leak().as_mut_ptr(),
             bytes: *bytes,
             of: PhantomData,
         };
+        let chunks = lengths.iter().map(|bytes| bytes.div_ceil(CHUNK_BYTES));
         Arc::new(Staged {
             parts: lengths.iter().map(part).collect(),
-            progress: Mutex::new(Progress {
-                next: (0, 0),
-                left: lengths
-                    .iter()
-                    .map(|bytes| bytes.div_ceil(CHUNK_BYTES))
-                    .collect(),
-                stopped: None,
-                active: copiers,
-                copiers,
-            }),
+            progress: Mutex::new(Progress::new(chunks.collect(), copiers)),
             changed: Condvar::new(),
             chunk_bytes: CHUNK_BYTES,
             cancel: Box::leak(Box::default()),
@@ -329,7 +371,7 @@ mod loom_tests {
     #[test]
     fn two_copiers_and_who_waits_see_whole_parts() {
         check(|| {
-            let staged = parts(&[3, 2], 2);
+            let staged = parts(&[3, 2], fixed(2));
             let copiers = [0, 1].map(|copier| copies(&staged, copier, None));
             assert_eq!(staged.wait(1), Ok(&[2, 2][..]));
             assert_eq!(staged.wait(0), Ok(&[1, 1, 1][..]));
@@ -340,11 +382,42 @@ mod loom_tests {
     #[test]
     fn who_waits_wakes_copiers_that_rest() {
         check(|| {
-            let staged = parts(&[2, 2], 2);
-            lock(&staged.progress).active = 0;
+            let staged = parts(&[2, 2], adaptive(2));
+            // Only the second one, which rests at first.
+            let copier = copies(&staged, 1, None);
+            assert_eq!(staged.wait(0), Ok(&[1, 1][..]));
+            end(&staged, copier);
+        });
+    }
+
+    /// Ends a copier that may rest, as work that has ended does.
+    fn end(staged: &Staged<'_>, copier: loom::thread::JoinHandle<()>) {
+        staged.stop(CopyError::Abandoned);
+        copier.join().unwrap();
+    }
+
+    #[test]
+    fn copiers_that_rest_again_keep_nobody_waiting() {
+        check(|| {
+            let staged = parts(&[2, 2, 2], adaptive(2));
+            let copiers = [0, 1].map(|copier| copies(&staged, copier, None));
+            for part in 0..3 {
+                assert_eq!(staged.wait(part), Ok(&[part as u8 + 1; 2][..]));
+            }
+            assert!((1..=2).contains(&staged.active_copiers()));
+            copiers.map(|copier| copier.join().unwrap());
+        });
+    }
+
+    #[test]
+    fn parts_behind_the_limit_are_copied_for_who_waits_or_when_it_is_raised() {
+        check(|| {
+            let staged = parts(&[2, 2, 2], fixed(1));
+            staged.limit(0);
             let copier = copies(&staged, 0, None);
             assert_eq!(staged.wait(0), Ok(&[1, 1][..]));
-            assert_eq!(staged.wait(1), Ok(&[2, 2][..]));
+            staged.limit(3);
+            assert_eq!(staged.wait(2), Ok(&[3, 3][..]));
             copier.join().unwrap();
         });
     }
@@ -352,7 +425,7 @@ mod loom_tests {
     #[test]
     fn a_copier_whose_source_is_lost_leaves_nobody_waiting() {
         check(|| {
-            let staged = parts(&[2, 2], 2);
+            let staged = parts(&[2, 2], fixed(2));
             let copiers = [0, 1].map(|copier| copies(&staged, copier, Some(1)));
             assert_eq!(
                 staged.wait(1),
@@ -365,12 +438,10 @@ mod loom_tests {
     #[test]
     fn work_that_ends_early_ends_copiers() {
         check(|| {
-            let staged = parts(&[2, 2], 1);
+            let staged = parts(&[2, 2], adaptive(2));
             // It rests, and nobody will wake it by waiting.
-            lock(&staged.progress).active = 0;
-            let copier = copies(&staged, 0, None);
-            staged.stop(CopyError::Abandoned);
-            copier.join().unwrap();
+            let copier = copies(&staged, 1, None);
+            end(&staged, copier);
         });
     }
 }

@@ -9,6 +9,7 @@ use super::fetch::{Fetch, Slices, fetch_pieces};
 use super::options::{Copier, CopyOptions};
 use super::ring::Ring;
 use super::sync::Arc;
+use super::threads::start;
 use crate::cancel::Cancel;
 
 /// A consumer's way through the chunks, in order.
@@ -115,8 +116,8 @@ impl<B> Drop for Claimed<'_, B> {
 /// ```
 ///
 /// # Errors
-/// [`CopyError`] about options and buffers, before anything is copied. What goes wrong later is told to the
-/// consumers.
+/// [`CopyError`] about options and buffers, before anything is copied, and where a thread cannot be started. What goes
+/// wrong later is told to the consumers.
 ///
 /// # Panics
 /// With the panic of a consumer.
@@ -147,8 +148,8 @@ where
 /// number reads it by, on its thread.
 ///
 /// # Errors
-/// [`CopyError`] about options and buffers, before anything is fetched. What goes wrong later, sources that
-/// are lost included, is told to the consumers.
+/// [`CopyError`] about options and buffers, before anything is fetched, and where a thread cannot be started. What
+/// goes wrong later, sources that are lost included, is told to the consumers.
 ///
 /// # Panics
 /// With the panic of a consumer.
@@ -188,9 +189,8 @@ where
         drop(claimed);
     };
     thread::scope(|scope| {
-        let copiers: Vec<_> = (0..options.copiers.threads())
-            .map(|index| scope.spawn(move || copy(index)))
-            .collect();
+        let copies = (0..options.copiers.threads()).map(|index| move || copy(index));
+        let (copiers, started) = start(scope, "copier", copies);
         let consume = move |consumer: F| {
             let mut chunks = Chunks {
                 ring,
@@ -201,16 +201,23 @@ where
             };
             consumer(&mut chunks)
         };
-        let consumers: Vec<_> = consumers
+        let consumers = consumers
             .into_iter()
-            .map(|consumer| scope.spawn(move || consume(consumer)))
-            .collect();
+            .map(|consumer| move || consume(consumer));
+        let (consumers, started) = match started {
+            Ok(()) => start(scope, "consumer", consumers),
+            refused => (Vec::new(), refused),
+        };
+        if let Err(refused) = &started {
+            ring.stop(refused.clone());
+        }
         let results = consumers.into_iter().map(thread::ScopedJoinHandle::join);
         let results: Vec<_> = results.collect();
         for copier in copiers {
             // Consumers were told of one that died.
             let _ = copier.join();
         }
+        started?;
         let results = results.into_iter();
         Ok(results
             .map(|result| result.unwrap_or_else(|panic| resume_unwind(panic)))

@@ -3,9 +3,10 @@
 use nearfar_model::Probe;
 
 use super::STEP_ROWS;
-use super::table::{JoinError, check_cancel};
+use super::table::{JoinError, check_cancel, no_memory};
 use crate::cancel::Cancel;
 use crate::key::Key;
+use crate::line::zeros;
 use crate::line_table::{hash, place};
 use crate::selection::Selection;
 use crate::vectors::prefetch;
@@ -45,7 +46,9 @@ impl BloomFilter {
         cancel: &Cancel,
         probe: &P,
     ) -> Result<Self, JoinError> {
-        let mut filter = Self::with_room(keys.len());
+        let words =
+            zeros(Self::words(keys.len())).map_err(|refused| no_memory(keys.len(), refused))?;
+        let mut filter = Self { words };
         for (step, keys) in keys.chunks(STEP_ROWS).enumerate() {
             check_cancel(cancel)?;
             filter.put(step * STEP_ROWS, keys, valid, probe);
@@ -55,8 +58,12 @@ impl BloomFilter {
 
     /// A filter without keys, for so many.
     pub fn with_room(count: usize) -> Self {
-        let words = vec![0; count.div_ceil(WORD_KEYS).max(1)];
+        let words = vec![0; Self::words(count)];
         Self { words }
+    }
+
+    fn words(keys: usize) -> usize {
+        keys.div_ceil(WORD_KEYS).max(1)
     }
 
     /// Adds the keys of the rows from `first` on, but for those that are not in `valid`.

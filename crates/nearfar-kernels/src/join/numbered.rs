@@ -4,7 +4,7 @@ use std::ops::RangeInclusive;
 
 use nearfar_model::Probe;
 
-use crate::line::Line;
+use crate::line::{Line, NoMemory, reserve};
 use crate::line_table::NO_ROW;
 
 /// Numbers between the lowest and the highest key that always have a place each: 256 KiB.
@@ -29,11 +29,14 @@ impl NumberedRows {
     }
 
     /// No rows, in places that [were counted](Self::places_for).
-    pub(super) fn empty(low: i64, places: usize) -> Self {
-        Self {
+    pub(super) fn empty(low: i64, places: usize) -> Result<Self, NoMemory> {
+        let mut rows = Vec::new();
+        reserve(&mut rows, places)?;
+        rows.resize(places, NO_ROW);
+        Ok(Self {
             low: low as u64,
-            rows: vec![NO_ROW; places],
-        }
+            rows,
+        })
     }
 
     /// Bytes of the places.

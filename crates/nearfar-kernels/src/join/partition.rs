@@ -3,9 +3,10 @@
 use nearfar_model::Probe;
 
 use super::STEP_ROWS;
-use super::table::{JoinError, check_cancel, check_side};
+use super::table::{JoinError, check_cancel, check_side, no_memory};
 use crate::cancel::Cancel;
 use crate::key::Key;
+use crate::line::{reserve, zeros};
 use crate::line_table::hash;
 use crate::selection::Selection;
 
@@ -32,7 +33,7 @@ impl Partitions {
     /// sides of a join are divided alike. Rows that are not in `valid` have no key.
     ///
     /// # Errors
-    /// [`JoinError::TooManyRows`] and [`JoinError::OtherRows`].
+    /// [`JoinError::TooManyRows`], [`JoinError::OtherRows`] and [`JoinError::NoMemory`].
     pub fn of<K: Key, P: Probe>(
         keys: &[K],
         valid: Option<&Selection>,
@@ -67,8 +68,11 @@ impl Partitions {
         for end in &mut ends {
             count += std::mem::replace(end, count);
         }
-        let (mut out_keys, mut out_rows) = (vec![0; count], vec![0; count]);
+        let refused = |refused| no_memory(keys.len(), refused);
+        let mut out_keys = zeros(count).map_err(refused)?;
+        let mut out_rows = zeros(count).map_err(refused)?;
         let mut null_rows = Vec::new();
+        reserve(&mut null_rows, keys.len() - count).map_err(refused)?;
         tell!(probe.stream(keys.as_ptr().addr(), size_of_val(keys)));
         for (row, key) in keys.iter().enumerate() {
             if row % STEP_ROWS == 0 {

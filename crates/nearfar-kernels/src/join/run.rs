@@ -7,11 +7,11 @@ use super::matched::Matched;
 use super::partition::Partitions;
 use super::plan::JoinPlan;
 use super::probing::{JoinKind, ProbeCursor};
-use super::table::{JoinError, JoinTable, check_side};
+use super::table::{JoinError, JoinTable, check_side, no_memory};
 use crate::cancel::Cancel;
 use crate::isa::{Isa, UnsupportedIsa};
 use crate::key::Key;
-use crate::line::Line;
+use crate::line::{Line, reserve};
 use crate::line_table::NO_ROW;
 use crate::selection::Selection;
 
@@ -65,7 +65,7 @@ impl HashJoin {
     /// 8192 of them each time.
     ///
     /// # Errors
-    /// [`JoinError::TooManyRows`] and [`JoinError::OtherRows`], before `sink` is called.
+    /// [`JoinError`], before `sink` is called but for [`JoinError::NoMemory`] of a part of a join in parts.
     pub fn run<K: Key, P: Probe>(
         &self,
         build: Side<'_, K>,
@@ -147,6 +147,11 @@ impl HashJoin {
         for index in 0..build.len() {
             let (build_keys, build_rows) = build.partition(index);
             let (probe_keys, probe_rows) = probed.partition(index);
+            let refused = |refused| no_memory(build_keys.len(), refused);
+            lines.clear();
+            reserve(&mut lines, Line::count_for(build_keys.len())).map_err(refused)?;
+            links.clear();
+            reserve(&mut links, build_keys.len()).map_err(refused)?;
             lines.resize(Line::count_for(build_keys.len()), Line::default());
             links.resize(build_keys.len(), 0);
             let (lines, links) = (&mut lines[..], &mut links[..]);

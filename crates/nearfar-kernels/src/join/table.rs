@@ -10,7 +10,7 @@ use super::numbered::NumberedRows;
 use crate::cancel::Cancel;
 use crate::isa::{Isa, UnsupportedIsa};
 use crate::key::Key;
-use crate::line::Line;
+use crate::line::{Line, NoMemory, zeros};
 use crate::line_table::{LineTable, NO_ROW, hash};
 use crate::selection::Selection;
 use crate::vectors::{self, Kernel, Vectors};
@@ -42,6 +42,16 @@ pub enum JoinError {
         lines: usize,
         /// Links between rows of equal keys that were given.
         links: usize,
+    },
+    /// The system does not give the memory that a side needs.
+    #[error(
+        "{rows} rows of a join need {bytes} bytes more, which the system does not give: join in parts, or free memory"
+    )]
+    NoMemory {
+        /// Rows of the side.
+        rows: usize,
+        /// Bytes that were asked for.
+        bytes: usize,
     },
     /// The rows that have a key are of another number.
     #[error("{keys} keys, but {selected} rows that say which of them are null")]
@@ -112,14 +122,16 @@ impl JoinTable {
     /// ```
     ///
     /// # Errors
-    /// [`JoinError::TooManyRows`].
+    /// [`JoinError::TooManyRows`] and [`JoinError::NoMemory`].
     pub fn with_room(rows: usize, keys: Option<&RangeInclusive<i64>>) -> Result<Self, JoinError> {
         check_side(rows, None)?;
         let (lines, places) = Self::room_for(rows, keys);
-        let table = LineTable::of_empty(Line::empty(lines));
-        let mut table = Self::empty(Isa::widest(), table, vec![0; rows], rows);
-        let low = keys.map_or(0, |keys| *keys.start());
-        table.numbered = places.map(|places| NumberedRows::empty(low, places));
+        let (table, next) = room(lines, rows)?;
+        let mut table = Self::empty(Isa::widest(), table, next, rows);
+        if let (Some(places), Some(keys)) = (places, keys) {
+            let numbered = NumberedRows::empty(*keys.start(), places);
+            table.numbered = Some(numbered.map_err(|refused| no_memory(rows, refused))?);
+        }
         Ok(table)
     }
 
@@ -145,9 +157,8 @@ impl JoinTable {
         probe: &P,
     ) -> Result<Self, JoinError> {
         check_side(keys.len(), valid)?;
-        let lines = Line::empty(Line::count_for(keys.len()));
-        let table = LineTable::of_empty(lines);
-        Self::filled(isa, table, vec![0; keys.len()], keys, valid, cancel, probe)
+        let (table, next) = room(Line::count_for(keys.len()), keys.len())?;
+        Self::filled(isa, table, next, keys, valid, cancel, probe)
     }
 }
 
@@ -307,6 +318,19 @@ impl<L: AsRef<[Line]>, N: AsRef<[u32]>> JoinTable<L, N> {
         let places = self.numbered.as_ref().map_or(0, NumberedRows::bytes);
         self.table.bytes() + places + size_of_val(self.next.as_ref())
     }
+}
+
+/// An empty table of so many lines, and links for so many rows.
+fn room(lines: usize, rows: usize) -> Result<(LineTable<Vec<Line>>, Vec<u32>), JoinError> {
+    let refused = |refused| no_memory(rows, refused);
+    let lines = zeros(lines).map_err(refused)?;
+    let next = zeros(rows).map_err(refused)?;
+    Ok((LineTable::of_empty(lines), next))
+}
+
+/// So many rows do not get their memory.
+pub(super) fn no_memory(rows: usize, NoMemory { bytes }: NoMemory) -> JoinError {
+    JoinError::NoMemory { rows, bytes }
 }
 
 /// Refuses what rows cannot be numbered of, or have other nulls.

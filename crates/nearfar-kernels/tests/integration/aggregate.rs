@@ -111,7 +111,7 @@ fn large_groups_grow_their_table() {
     let keys: Vec<i64> = (0..100_000).map(|row| row % 40_000 * 7_919).collect();
     for aggregate in variants() {
         let mut groups = HashGroups::of(aggregate);
-        groups.add(&keys, &keys, &Native);
+        groups.add(&keys, &keys, &Native).unwrap();
         assert_eq!(groups.len(), 40_000);
         let sum: i128 = groups.groups().map(|(_, group)| group.sum).sum();
         assert_eq!(sum, keys.iter().copied().map(i128::from).sum());
@@ -142,7 +142,7 @@ fn assert_float_groups(keys: &[f64], valid: &Selection) {
         .collect();
     for aggregate in variants() {
         let mut groups = HashGroups::of(aggregate);
-        groups.add_valid(keys, valid, &values, &Native);
+        groups.add_valid(keys, valid, &values, &Native).unwrap();
         let with_key = groups
             .groups()
             .map(|(key, group)| (Some(bits(key)), *group));
@@ -184,7 +184,7 @@ fn nan_both_zeros_and_null_are_a_group_each() {
 #[should_panic(expected = "a selection of other rows")]
 fn keys_that_are_null_are_of_as_many_rows() {
     let valid = Selection::all(3);
-    HashGroups::new().add_valid(&[1_i64, 2], &valid, &[1_i64, 2], &Native);
+    let _ = HashGroups::new().add_valid(&[1_i64, 2], &valid, &[1_i64, 2], &Native);
 }
 
 proptest! {
@@ -219,7 +219,7 @@ proptest! {
         for aggregate in variants() {
             let mut groups = HashGroups::of(aggregate);
             for (keys, values) in keys.chunks(part).zip(values.chunks(part)) {
-                groups.add(keys, values, &Native);
+                groups.add(keys, values, &Native).unwrap();
             }
             let found: BTreeMap<i64, Summary<i32>> = groups.groups().map(|(key, group)| (key, *group)).collect();
             prop_assert_eq!(&found, &expected);

@@ -3,5 +3,6 @@
 mod aggregate;
 mod copy;
 mod join;
+mod limits;
 mod scan;
 mod within;

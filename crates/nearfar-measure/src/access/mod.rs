@@ -28,6 +28,7 @@ pub use self::kernels::{Operation, Pattern};
 pub use self::noise::{Noise, NoiseReport};
 pub(crate) use self::outcome::Repetition;
 pub use self::outcome::{Latencies, Outcome, Simulated, TaskOutcome, TierLines};
+pub(crate) use self::plan::available_bytes;
 pub use self::plan::{
     DevicePages, Plan, PlanError, PlanTarget, PlannedPlacement, PlannedRegion, PlannedRun, Window,
 };

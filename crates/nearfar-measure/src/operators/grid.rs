@@ -1,9 +1,20 @@
 //! What is varied of operators over two tiers, and what was found, natively or in virtual time.
 
+use std::fmt;
+
 use super::aggregate::modelled_sums;
 use super::joins::{Access, Placement, modelled_joins};
 use super::machine::OperatorMachine;
 use crate::results::Kind;
+
+/// Threads that join, that sum far buffers, and that copy, at most: far more than machines have processors.
+const THREADS_MAX: usize = 1024;
+/// Joins one after the other, at most.
+const JOINS_MAX: usize = 1000;
+/// Phases of all threads of some joins in virtual time, at most: some hundred megabytes.
+const MODELLED_PHASES_MAX: usize = 2_000_000;
+/// Phases of all joins of a grid in virtual time, each counted once for each thread that it may run beside, at most.
+const MODELLED_STEPS_MAX: usize = 100_000_000;
 
 /// Remote threads of figure 2 of geyer-2023, doubled from one to the next.
 const FAR_THREADS: [usize; 5] = [0, 1, 2, 4, 8];
@@ -28,7 +39,7 @@ pub struct OperatorGrid {
     /// How joins reach far columns.
     pub accesses: Vec<Access>,
     /// Threads that copy, on top of those that join.
-    pub copiers: Vec<usize>,
+    pub copiers: Vec<CopierCount>,
     /// Bytes in which is copied. In virtual time an eighth of a column where there are none.
     pub chunk_bytes: Vec<usize>,
     /// Joins whose columns are copied together; `None` for all of them.
@@ -62,14 +73,43 @@ pub struct JoinConfiguration {
     pub copies: Option<Copies>,
 }
 
+/// Threads that copy, for all joining threads together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CopierCount {
+    /// So many.
+    Fixed(usize),
+    /// As many as are waited for, up to one for each processor and up to five in any case. Not in virtual time.
+    Adaptive,
+}
+
+impl CopierCount {
+    /// The number, if it is fixed.
+    pub const fn fixed(self) -> Option<usize> {
+        match self {
+            Self::Fixed(count) => Some(count),
+            Self::Adaptive => None,
+        }
+    }
+}
+
+impl fmt::Display for CopierCount {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Fixed(count) => count.fmt(formatter),
+            Self::Adaptive => formatter.write_str("adaptive"),
+        }
+    }
+}
+
 /// How far columns are copied before they are joined.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Copies {
     /// Threads that copy, for all joining threads together.
-    pub copiers: usize,
+    pub copiers: CopierCount,
     /// Bytes of a chunk; `None` for an eighth of a column.
     pub chunk_bytes: Option<usize>,
-    /// Joins whose columns are copied together: what they share is copied once.
+    /// Joins whose columns are copied together: what they share is copied once. Columns of a group are copied while
+    /// the group before is joined, if copies do not begin with their join ([`Access::Asynchronous`]).
     pub group: usize,
 }
 
@@ -174,7 +214,7 @@ impl OperatorGrid {
             far_threads: FAR_THREADS.into(),
             joins: vec![1, 2, 5, 10, 20],
             accesses: Access::ALL.into(),
-            copiers: vec![COPIERS],
+            copiers: vec![CopierCount::Fixed(COPIERS)],
             ..Self::default()
         }
     }
@@ -203,13 +243,17 @@ impl OperatorGrid {
     /// [`GridError`].
     pub fn check(&self) -> Result<(), GridError> {
         let refuse = |field, reason: String| Err(GridError { field, reason });
-        for (field, numbers) in [
-            ("threads", &self.threads),
-            ("joins", &self.joins),
-            ("copiers", &self.copiers),
+        let copiers = self.copiers.iter().filter_map(|count| count.fixed());
+        for (field, numbers, least, most) in [
+            ("threads", &self.threads, 1, THREADS_MAX),
+            ("far-threads", &self.far_threads, 0, THREADS_MAX),
+            ("joins", &self.joins, 1, JOINS_MAX),
+            ("copiers", &copiers.collect(), 1, THREADS_MAX),
         ] {
-            if numbers.contains(&0) {
-                return refuse(field, "0: give 1 or more".to_owned());
+            let is_wrong = |number: &&usize| !(least..=most).contains(*number);
+            if let Some(number) = numbers.iter().find(is_wrong) {
+                let reason = format!("{number}: give at least {least} and at most {most}");
+                return refuse(field, reason);
             }
         }
         if self.group == Some(0) {
@@ -228,6 +272,37 @@ impl OperatorGrid {
             ),
             None => Ok(()),
         }
+    }
+
+    /// Refuses, beyond [`Self::check`], what cannot be run in virtual time, or takes too long there.
+    ///
+    /// # Errors
+    /// [`GridError`].
+    pub fn check_modelled(&self) -> Result<(), GridError> {
+        self.check()?;
+        if self.copiers.contains(&CopierCount::Adaptive) {
+            return Err(GridError {
+                field: "copiers",
+                reason: "adaptive: give numbers in virtual time".to_owned(),
+            });
+        }
+        let configurations = self.join_configurations();
+        let phases = configurations.iter().map(JoinConfiguration::phases);
+        let phases = phases.max().unwrap_or(0);
+        let steps = configurations.iter().map(JoinConfiguration::steps);
+        let steps = steps.fold(0, usize::saturating_add);
+        let what = match (phases > MODELLED_PHASES_MAX, steps > MODELLED_STEPS_MAX) {
+            (false, false) => return Ok(()),
+            (true, _) => format!("{phases} phases of one run, of {MODELLED_PHASES_MAX}"),
+            (false, true) => format!("{steps} steps of all runs, of {MODELLED_STEPS_MAX}"),
+        };
+        Err(GridError {
+            field: "joins",
+            reason: format!(
+                "too much for virtual time ({what} that are possible): give fewer joins or threads, larger chunks, or \
+                 fewer values of each"
+            ),
+        })
     }
 
     /// All sums: threads, far threads and share.
@@ -277,7 +352,7 @@ impl OperatorGrid {
             [] => vec![None],
             chunks => chunks.iter().copied().map(Some).collect(),
         };
-        let of = |&copiers: &usize| {
+        let of = |&copiers: &CopierCount| {
             let of_chunk = move |chunk_bytes: &Option<usize>| {
                 Some(Copies {
                     copiers,
@@ -298,7 +373,7 @@ mod tests {
     #[test]
     fn only_joins_that_copy_are_varied_by_how() {
         let grid = OperatorGrid {
-            copiers: vec![1, 5],
+            copiers: [1, 5].map(CopierCount::Fixed).into(),
             chunk_bytes: vec![64, 128, 192],
             joins: vec![4],
             group: Some(9),
@@ -328,6 +403,30 @@ mod tests {
     }
 
     #[test]
+    fn what_takes_too_long_in_virtual_time_is_refused() {
+        let fine = OperatorGrid {
+            chunk_bytes: Vec::new(),
+            ..OperatorGrid::of_processors(2)
+        };
+        assert_eq!(fine.check_modelled(), Ok(()));
+        let refused = |change: fn(&mut OperatorGrid)| {
+            let mut grid = fine.clone();
+            change(&mut grid);
+            grid.check().unwrap();
+            grid.check_modelled().unwrap_err().field
+        };
+        assert_eq!(
+            refused(|grid| (grid.threads, grid.joins) = (vec![1000], vec![1000])),
+            "joins"
+        );
+        assert_eq!(refused(|grid| grid.chunk_bytes = vec![64]), "joins");
+        assert_eq!(
+            refused(|grid| grid.copiers.push(CopierCount::Adaptive)),
+            "copiers"
+        );
+    }
+
+    #[test]
     fn what_means_nothing_is_refused_by_its_name() {
         let fine = OperatorGrid::of_processors(2);
         assert_eq!(fine.check(), Ok(()));
@@ -338,7 +437,21 @@ mod tests {
         };
         assert_eq!(refused(|grid| grid.threads = vec![1, 0]), "threads");
         assert_eq!(refused(|grid| grid.joins = vec![0]), "joins");
-        assert_eq!(refused(|grid| grid.copiers = vec![0]), "copiers");
+        let copiers =
+            |grid: &mut OperatorGrid, count| grid.copiers = vec![CopierCount::Fixed(count)];
+        for count in [0, THREADS_MAX + 1, usize::MAX] {
+            let mut grid = fine.clone();
+            copiers(&mut grid, count);
+            assert_eq!(grid.check().unwrap_err().field, "copiers");
+            grid = fine.clone();
+            grid.threads = vec![2, count];
+            assert_eq!(grid.check().unwrap_err().field, "threads");
+        }
+        assert_eq!(
+            refused(|grid| grid.far_threads = vec![0, 1025]),
+            "far-threads"
+        );
+        assert_eq!(refused(|grid| grid.joins = vec![1001]), "joins");
         assert_eq!(refused(|grid| grid.group = Some(0)), "group");
         assert_eq!(refused(|grid| grid.chunk_bytes = vec![100]), "chunk");
         assert_eq!(

@@ -1,6 +1,8 @@
 //! Grids of sums and joins as results and as a page.
 
-use super::grid::{GridOutcome, JoinConfiguration, JoinPoint, SumPoint};
+use serde_json::Value;
+
+use super::grid::{CopierCount, GridOutcome, JoinConfiguration, JoinPoint, SumPoint};
 use super::joins::{Access, Placement};
 use crate::report::{HeatMap, LineChart, Report};
 use crate::results::Metric;
@@ -21,6 +23,16 @@ impl Access {
             Self::Synchronous => "synchronous_far_ratio_to_near",
             Self::Asynchronous => "asynchronous_far_ratio_to_near",
             Self::Grouped => "grouped_far_ratio_to_near",
+        }
+    }
+}
+
+impl CopierCount {
+    /// As a dimension of results.
+    fn dimension(self) -> Value {
+        match self {
+            Self::Fixed(count) => count.into(),
+            Self::Adaptive => self.to_string().into(),
         }
     }
 }
@@ -120,7 +132,7 @@ impl GridOutcome {
                 return metric;
             };
             let metric = metric
-                .with("copiers", copies.copiers)
+                .with("copiers", copies.copiers.dimension())
                 .with("group", copies.group);
             match copies.chunk_bytes {
                 Some(bytes) => metric.with("chunk_bytes", bytes),

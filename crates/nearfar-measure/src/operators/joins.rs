@@ -1,7 +1,7 @@
 //! Hash joins one after the other (sections 4 and 5, figures 4 and 5).
 
 use super::fluid::{self, Phase};
-use super::grid::{COPIERS, Copies, JoinConfiguration, JoinPoint, OperatorGrid};
+use super::grid::{COPIERS, CopierCount, Copies, JoinConfiguration, JoinPoint, OperatorGrid};
 use super::machine::{OperatorMachine, Threads};
 
 /// Bytes of the large column of each thread (assumed: the paper gives none).
@@ -22,7 +22,8 @@ pub enum Access {
     Synchronous,
     /// By copies that begin with the join whose columns they are.
     Asynchronous,
-    /// By copies of grouped joins: in order, ahead of their use, and once for all joins.
+    /// By copies of grouped joins: in order, ahead of their use, those of the next group while a group is joined, and
+    /// once for all joins of a group.
     Grouped,
 }
 
@@ -72,7 +73,7 @@ impl JoinConfiguration {
         access: Access,
     ) -> Self {
         let copies = Copies {
-            copiers: COPIERS,
+            copiers: CopierCount::Fixed(COPIERS),
             chunk_bytes: None,
             group: joins,
         };
@@ -118,11 +119,37 @@ impl JoinConfiguration {
 
     /// Joins that have ended before a column is copied.
     fn joins_before(&self, column: usize) -> usize {
-        match (self.placement, self.copies) {
-            (_, None) => 0,
-            (Placement::SmallFar, Some(copies)) => column / copies.group * copies.group,
-            (Placement::LargeFar, Some(copies)) => column * copies.group,
-        }
+        let Some(copies) = self.copies else {
+            return 0;
+        };
+        let group = match self.placement {
+            Placement::SmallFar => column / copies.group,
+            Placement::LargeFar => column,
+        };
+        // Near memory holds the columns of two groups.
+        let ended = match self.access {
+            Access::Grouped => group.saturating_sub(1),
+            Access::Synchronous | Access::Asynchronous => group,
+        };
+        ended * copies.group
+    }
+
+    /// Copiers of a model; none of joins that read columns themselves.
+    fn copiers(&self) -> usize {
+        let copiers = self.copies.and_then(|copies| copies.copiers.fixed());
+        copiers.unwrap_or(0)
+    }
+
+    /// Phases of all threads.
+    pub(super) fn phases(&self) -> usize {
+        let copied = self.columns().saturating_mul(self.chunks());
+        let of_thread = copied.saturating_add(2 * self.joins + 1);
+        of_thread.saturating_mul(self.threads)
+    }
+
+    /// Phases, each counted once for each thread that it may run beside: what running it takes.
+    pub(super) fn steps(&self) -> usize {
+        self.phases().saturating_mul(self.threads + self.copiers())
     }
 
     fn column_bytes(&self) -> f64 {
@@ -143,8 +170,7 @@ impl JoinConfiguration {
     /// Seconds until the last thread has joined.
     pub(super) fn seconds(&self, machine: &OperatorMachine) -> f64 {
         let is_copied = self.copies.is_some() || machine.is_fetched;
-        let copiers = self.copies.map_or(0, |copies| copies.copiers);
-        let threads = Threads::place(machine, self.threads + copiers, true);
+        let threads = Threads::place(machine, self.threads + self.copiers(), true);
         let columns = self.columns();
         let mut phases: Vec<Vec<Phase>> = (0..self.threads)
             .map(|worker| self.worker(&threads, worker, is_copied))
@@ -171,9 +197,8 @@ impl JoinConfiguration {
     /// costs no core.
     fn copy_phases(&self, threads: &Threads<'_>) -> Vec<Vec<Phase>> {
         let chunks = self.chunks();
-        let mut copies =
-            vec![Vec::new(); self.copies.map_or(self.threads, |copies| copies.copiers)];
-        let copiers = copies.len();
+        let copiers = self.copies.map_or(self.threads, |_| self.copiers());
+        let mut copies = vec![Vec::new(); copiers];
         for column in 0..self.columns() {
             let ended = self.joins_before(column);
             for worker in 0..self.threads {

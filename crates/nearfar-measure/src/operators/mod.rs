@@ -26,7 +26,8 @@ mod shapes;
 pub use self::far_join::{FarJoin, FarJoinStrategy, far_joins};
 pub use self::figures::{Curve, GeyerFigure, GeyerOutcome, Map, reproduce_geyer};
 pub use self::grid::{
-    Copies, GridError, GridOutcome, JoinConfiguration, JoinPoint, OperatorGrid, SumPoint,
+    CopierCount, Copies, GridError, GridOutcome, JoinConfiguration, JoinPoint, OperatorGrid,
+    SumPoint,
 };
 pub use self::joins::{Access, Placement};
 pub use self::machine::{OperatorMachine, OperatorMachineError};

@@ -7,7 +7,7 @@ use std::time::Duration;
 use clap::{Args, Subcommand, ValueEnum};
 use nearfar_bench::bench::{Rival, Role};
 use nearfar_kernels::Isa;
-use nearfar_measure::operators::Access;
+use nearfar_measure::operators::{Access, CopierCount};
 use nearfar_memory::PlacementSpec;
 
 use super::{
@@ -247,13 +247,15 @@ pub struct OperatorGridArgs {
     /// How joins reach far columns [possible values: sync, async, grouped; default: all].
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = access)]
     pub access: Vec<Access>,
-    /// Numbers of threads that copy [default: 5].
-    #[arg(long, value_name = "LIST", value_delimiter = ',')]
-    pub copiers: Vec<NonZeroUsize>,
+    /// Numbers of threads that copy; "adaptive" for as many as are waited for, up to one for each processor, but not in
+    /// virtual time [default: 5].
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = copiers)]
+    pub copiers: Vec<CopierCount>,
     /// Bytes of chunks that are copied [default: 256KiB, in virtual time an eighth of a column].
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub chunk: Vec<ByteSize>,
-    /// Joins that are grouped: their columns are copied together, and what they share once [default: all].
+    /// Joins that are grouped: what they share is copied once, and the columns of the next group while they run
+    /// [default: all].
     #[arg(long, value_name = "N")]
     pub group: Option<NonZeroUsize>,
 }
@@ -262,6 +264,15 @@ fn duckdb(text: &str) -> Result<Rival, String> {
     let duckdb = Rival::DuckDb;
     let found = (text == duckdb.name()).then_some(duckdb);
     found.ok_or_else(|| format!("there is: {}", duckdb.name()))
+}
+
+fn copiers(text: &str) -> Result<CopierCount, String> {
+    if text == "adaptive" {
+        return Ok(CopierCount::Adaptive);
+    }
+    let count = text.parse::<NonZeroUsize>();
+    let count = count.map_err(|error| format!("{error}; there is also: adaptive"))?;
+    Ok(CopierCount::Fixed(count.get()))
 }
 
 fn access(text: &str) -> Result<Access, String> {

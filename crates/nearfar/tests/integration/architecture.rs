@@ -174,9 +174,10 @@ const RESERVED: [(&str, &[&str]); 7] = [
 ];
 
 /// Files and folders outside of nearfar-memory and nearfar-index that may hold unsafe code.
-const UNSAFE_PLACES: [&str; 11] = [
+const UNSAFE_PLACES: [&str; 12] = [
     "crates/nearfar-capi/src",
     "crates/nearfar-kernels/src/copy/bytes.rs",
+    "crates/nearfar-kernels/src/copy/idxd.rs",
     "crates/nearfar-kernels/src/copy/stage.rs",
     "crates/nearfar-kernels/src/line.rs",
     "crates/nearfar-kernels/src/scan",

@@ -18,6 +18,7 @@ use nearfar_model::Probe;
 
 pub use self::lane::{Lane, SignedLane};
 use super::{Scan, check};
+#[cfg(target_arch = "x86_64")]
 use crate::isa::Isa;
 use crate::selection::{Selection, WORD_BITS};
 

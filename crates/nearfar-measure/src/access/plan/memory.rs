@@ -162,7 +162,7 @@ impl Needed {
 }
 
 /// What a tier or a part of it can still give: its budget, and the free memory of its nodes.
-fn available_bytes(system: &MemorySystem, tier: TierId) -> u64 {
+pub(crate) fn available_bytes(system: &MemorySystem, tier: TierId) -> u64 {
     let nodes = system.nodes(tier).iter().copied().collect();
     // What a device has free is for its memory system to know.
     let asked = system.info(tier).has_nodes();

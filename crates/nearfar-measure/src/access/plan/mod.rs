@@ -7,5 +7,6 @@ mod planned;
 mod simulated;
 mod steps;
 
+pub(crate) use self::memory::available_bytes;
 pub use self::planned::{Plan, PlanError, PlanTarget, PlannedPlacement, PlannedRegion, PlannedRun};
 pub use self::simulated::{DevicePages, Window};

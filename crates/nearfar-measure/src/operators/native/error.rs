@@ -15,6 +15,30 @@ pub enum TierRunError {
     /// Its bytes are no column.
     #[error(transparent)]
     Words(#[from] NotWords),
+    /// Buffers do not fit.
+    #[error(
+        "{options}: they need {needed_bytes} bytes of tier {tier}, which has {available_bytes} bytes left: give less"
+    )]
+    Room {
+        /// The options that say how much is needed.
+        options: &'static str,
+        /// The tier.
+        tier: String,
+        /// Bytes that are needed.
+        needed_bytes: u64,
+        /// Bytes that there are.
+        available_bytes: u64,
+    },
+    /// The system gives no further thread; those that were started have ended.
+    #[error("only {started} of {threads} threads are to be had ({reason}): ask for fewer")]
+    Thread {
+        /// Threads that were started.
+        started: usize,
+        /// Threads that were wanted.
+        threads: usize,
+        /// What the system says.
+        reason: String,
+    },
     /// A thread cannot be pinned to its processor.
     #[error("a thread cannot be pinned")]
     Pin(#[from] SysError),

@@ -1,7 +1,9 @@
 //! Joins one after the other over near and far columns, which are read where they are or copied (geyer-2023, section
 //! 5).
 
+use std::num::NonZeroUsize;
 use std::ops::Range;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
 use nearfar_kernels::copy::{
@@ -12,10 +14,12 @@ use nearfar_memory::Region;
 use nearfar_model::Probe;
 
 use super::error::TierRunError;
-use super::threads::on_threads;
+use super::threads::{Start, on_threads};
 use super::tiers::{OperatorTiers, addresses};
-use crate::operators::grid::{Copies, JoinConfiguration, JoinPoint, OperatorGrid};
-use crate::operators::joins::Placement;
+use crate::operators::grid::{
+    COPIERS, CopierCount, Copies, JoinConfiguration, JoinPoint, OperatorGrid,
+};
+use crate::operators::joins::{Access, Placement};
 
 /// Bytes of a key.
 const KEY_BYTES: usize = size_of::<u32>();
@@ -75,6 +79,43 @@ impl JoinPoint {
     }
 }
 
+/// Bytes of the large column and of a small one.
+fn column_bytes(large_bytes: usize, share: f64) -> Layout {
+    let whole = |bytes: usize| bytes.max(1).next_multiple_of(ALIGN);
+    let large_bytes = whole(large_bytes);
+    Layout {
+        large_bytes,
+        small_bytes: whole((large_bytes as f64 * share) as usize).min(large_bytes),
+    }
+}
+
+/// Near and far bytes of the columns of a grid, those near with the room for copies.
+pub(super) fn needed_bytes(large_bytes: usize, grid: &OperatorGrid) -> (u64, u64) {
+    let most = |counts: &[usize]| counts.iter().copied().max().unwrap_or(0);
+    let (threads, joins) = (most(&grid.threads), most(&grid.joins));
+    let share_max = grid.far_shares.iter().copied().fold(0.0, f64::max);
+    // A column beyond all memory is no column of whole lines either.
+    let layout = column_bytes(large_bytes.min(isize::MAX as usize), share_max);
+    let all = |bytes: Option<usize>| {
+        let bytes = bytes.and_then(|bytes| bytes.checked_mul(threads));
+        bytes.map_or(u64::MAX, |bytes| bytes as u64)
+    };
+    let columns = layout.columns(joins);
+    let room = layout.room(joins, groups_max(grid));
+    let near = columns
+        .zip(room)
+        .and_then(|(columns, room)| columns.checked_add(room));
+    (all(near), all(columns))
+}
+
+/// The most groups of the joins of a grid.
+fn groups_max(grid: &OperatorGrid) -> usize {
+    let configurations = grid.join_configurations().into_iter();
+    let grouped = configurations.filter(|one| one.access == Access::Grouped);
+    let groups = grouped.filter_map(|one| Some(one.joins.div_ceil(one.copies?.group)));
+    groups.max().unwrap_or(1)
+}
+
 /// The columns of all joining threads: for each a large one, and a small one for each join, on both tiers, and near
 /// room for what is copied of them.
 struct Columns<'a> {
@@ -94,10 +135,14 @@ impl<'a> Columns<'a> {
         grid: &OperatorGrid,
     ) -> Result<Self, TierRunError> {
         let most = |counts: &[usize]| counts.iter().copied().max().unwrap_or(0);
-        let whole = |bytes: usize| bytes.max(1).next_multiple_of(ALIGN);
-        let large_bytes = whole(large_bytes);
-        let small_bytes = whole((large_bytes as f64 * share) as usize).min(large_bytes);
-        let bytes = large_bytes + most(&grid.joins) * small_bytes;
+        let layout = column_bytes(large_bytes, share);
+        let Layout {
+            large_bytes,
+            small_bytes,
+        } = layout;
+        let joins = most(&grid.joins);
+        let bytes = layout.columns(joins).unwrap_or(usize::MAX);
+        let room_bytes = layout.room(joins, groups_max(grid)).unwrap_or(usize::MAX);
         let filled = |mut region: Region| {
             fill(region.as_mut_slice(), large_bytes, small_bytes)?;
             Ok::<_, TierRunError>(region)
@@ -105,7 +150,7 @@ impl<'a> Columns<'a> {
         let threads = 0..most(&grid.threads);
         let near = threads.clone().map(|_| filled(tiers.near_region(bytes)?));
         let far = threads.clone().map(|_| filled(tiers.far_region(bytes)?));
-        let room = threads.map(|_| Ok::<_, TierRunError>(tiers.near_region(bytes)?));
+        let room = threads.map(|_| Ok::<_, TierRunError>(tiers.near_region(room_bytes)?));
         Ok(Self {
             near: near.collect::<Result<_, _>>()?,
             far: far.collect::<Result<_, _>>()?,
@@ -155,7 +200,7 @@ impl<'a> Columns<'a> {
             };
             regions[worker].as_slice()
         };
-        let work = |worker: usize| {
+        let work = |worker: usize, _: &Start| {
             self.tiers.pin(worker)?;
             let streams = self.tiers.streams(addresses(self.far[worker].as_slice()));
             let large = &on(worker, Placement::LargeFar)[layout.large()];
@@ -171,44 +216,45 @@ impl<'a> Columns<'a> {
         Ok(on_threads(configuration.threads, work)?.into_iter().sum())
     }
 
-    /// Joins over what copiers copy, group by group.
+    /// Joins over what copiers copy: in one go, or each with copies that begin with it.
     fn copied(
         &mut self,
         configuration: &JoinConfiguration,
         copies: Copies,
     ) -> Result<usize, TierRunError> {
-        let mut found = 0;
         let joins = configuration.joins;
-        for begin in (0..joins).step_by(copies.group) {
-            let group = begin..joins.min(begin + copies.group);
-            found += self.copied_group(configuration, copies, group)?;
+        if configuration.access == Access::Grouped {
+            return self.copied_joins(configuration, copies, 0..joins);
         }
-        Ok(found)
+        let each = (0..joins).map(|join| self.copied_joins(configuration, copies, join..join + 1));
+        each.sum()
     }
 
-    fn copied_group(
+    /// Joins of one or more groups. Copiers go on from one group to the next, and are at most a whole group ahead of
+    /// the one that is joined.
+    fn copied_joins(
         &mut self,
         configuration: &JoinConfiguration,
         copies: Copies,
-        group: Range<usize>,
+        joins: Range<usize>,
     ) -> Result<usize, TierRunError> {
         let (layout, threads, tiers) = (self.layout(), configuration.threads, self.tiers);
-        let options = options(copies);
-        let ranges: Vec<Range<usize>> = match configuration.placement {
-            Placement::SmallFar => group.clone().map(|join| layout.small(join)).collect(),
-            Placement::LargeFar => layout.pieces(options.chunk_bytes),
-        };
-        let mut rooms: Vec<_> = self.room[..threads]
+        let options = options(copies, tiers.processors());
+        let placement = configuration.placement;
+        let groups = groups(layout, placement, options.chunk_bytes, copies.group, joins);
+        let sources = groups.iter().flat_map(|group| &group.sources);
+        let mut rooms: Vec<&mut [u8]> = self.room[..threads]
             .iter_mut()
-            .map(|room| split(room.as_mut_slice(), &ranges).into_iter())
+            .map(Region::as_mut_slice)
             .collect();
         let mut parts = Vec::new();
-        for range in &ranges {
-            let of_range = self.far.iter().zip(&mut rooms).filter_map(|(far, room)| {
-                let from = &far.as_slice()[range.clone()];
-                room.next().map(|to| StagePart { from, to })
-            });
-            parts.extend(of_range);
+        for source in sources {
+            for (far, room) in self.far.iter().zip(&mut rooms) {
+                let (to, rest) = std::mem::take(room).split_at_mut(source.len());
+                let from = &far.as_slice()[source.clone()];
+                parts.push(StagePart { from, to });
+                *room = rest;
+            }
         }
         let cancel = CopyCancel::default();
         let copier = MethodCopier::new(CopyMethod::default())?;
@@ -219,19 +265,24 @@ impl<'a> Columns<'a> {
         };
         let near = &self.near;
         staged(parts, options, &cancel, copier, |staged| {
-            let work = |worker: usize| {
+            let ahead = Ahead::new(staged, &groups, threads);
+            let work = |worker: usize, _: &Start| {
                 tiers.pin(worker)?;
                 let columns = GroupColumns {
                     near: near[worker].as_slice(),
                     layout,
                     staged,
-                    part: |index: usize| index * threads + worker,
-                    parts: ranges.len(),
+                    part: |source: usize| source * threads + worker,
                 };
-                match configuration.placement {
-                    Placement::SmallFar => columns.join_small(group.clone()),
-                    Placement::LargeFar => columns.join_large(group.clone()),
+                let mut found = 0;
+                for (index, group) in groups.iter().enumerate() {
+                    found += match placement {
+                        Placement::SmallFar => columns.join_small(group)?,
+                        Placement::LargeFar => columns.join_large(group)?,
+                    };
+                    ahead.ended(index);
                 }
+                Ok(found)
             };
             Ok(on_threads(threads, work)?.into_iter().sum())
         })?
@@ -269,67 +320,143 @@ impl Layout {
             .map(|begin| begin..self.large_bytes.min(begin + bytes))
             .collect()
     }
+
+    /// Bytes of the columns of a thread; `None` for more than there can be.
+    fn columns(self, joins: usize) -> Option<usize> {
+        let small_bytes = self.small_bytes.checked_mul(joins)?;
+        small_bytes.checked_add(self.large_bytes)
+    }
+
+    /// Bytes for what a thread has copied: all small columns, or the large one once for each group.
+    fn room(self, joins: usize, groups: usize) -> Option<usize> {
+        let small_bytes = self.small_bytes.checked_mul(joins)?;
+        Some(small_bytes.max(self.large_bytes.checked_mul(groups)?))
+    }
 }
 
-/// What a thread joins of a group: near columns, and those that are being copied.
+/// Joins whose columns are copied together.
+struct Group {
+    joins: Range<usize>,
+    /// What is copied of each thread's columns.
+    sources: Vec<Range<usize>>,
+    /// Sources of all groups before.
+    first: usize,
+}
+
+/// These joins in groups of so many.
+fn groups(
+    layout: Layout,
+    placement: Placement,
+    piece_bytes: usize,
+    group: usize,
+    joins: Range<usize>,
+) -> Vec<Group> {
+    let mut first = 0;
+    let begins = joins.clone().step_by(group);
+    let of = |begin: usize| {
+        let joins = begin..joins.end.min(begin + group);
+        let sources = match placement {
+            Placement::SmallFar => joins.clone().map(|join| layout.small(join)).collect(),
+            Placement::LargeFar => layout.pieces(piece_bytes),
+        };
+        let of = Group {
+            joins,
+            sources,
+            first,
+        };
+        first += of.sources.len();
+        of
+    };
+    begins.map(of).collect()
+}
+
+/// Holds copiers back, so that they are at most a whole group ahead of the threads that join.
+struct Ahead<'a, 's> {
+    staged: &'a Staged<'s>,
+    groups: &'a [Group],
+    threads: usize,
+    /// Threads that have ended each group.
+    ended: Vec<AtomicUsize>,
+}
+
+impl<'a, 's> Ahead<'a, 's> {
+    fn new(staged: &'a Staged<'s>, groups: &'a [Group], threads: usize) -> Self {
+        let ahead = Self {
+            staged,
+            groups,
+            threads,
+            ended: groups.iter().map(|_| AtomicUsize::new(0)).collect(),
+        };
+        ahead.allow(1);
+        ahead
+    }
+
+    /// A thread has joined a group.
+    fn ended(&self, group: usize) {
+        // Nothing else is told by it.
+        let before = self.ended[group].fetch_add(1, Ordering::Relaxed);
+        if before + 1 == self.threads {
+            self.allow(group + 2);
+        }
+    }
+
+    /// Lets copiers go on up to the end of a group.
+    fn allow(&self, group: usize) {
+        let last = &self.groups[group.min(self.groups.len() - 1)];
+        self.staged
+            .limit((last.first + last.sources.len()) * self.threads);
+    }
+}
+
+/// What a thread joins: near columns, and those that are being copied.
 struct GroupColumns<'a, 's, P> {
     near: &'a [u8],
     layout: Layout,
     staged: &'a Staged<'s>,
-    /// The number of a thread's own part.
+    /// The number of a thread's own part of a source.
     part: P,
-    parts: usize,
 }
 
 impl<P: Fn(usize) -> usize> GroupColumns<'_, '_, P> {
-    fn wait(&self, index: usize) -> Result<&[u32], TierRunError> {
-        Ok(words(self.staged.wait((self.part)(index))?)?)
+    fn wait(&self, source: usize) -> Result<&[u32], TierRunError> {
+        Ok(words(self.staged.wait((self.part)(source))?)?)
     }
 
     /// Small columns are copied, the large one is near.
-    fn join_small(&self, group: Range<usize>) -> Result<usize, TierRunError> {
+    fn join_small(&self, group: &Group) -> Result<usize, TierRunError> {
         let large = words(&self.near[self.layout.large()])?;
         let mut found = 0;
-        for index in 0..group.len() {
-            let table = JoinTable::build(self.wait(index)?, None, &nearfar_model::Native)?;
+        for source in group.first..group.first + group.sources.len() {
+            let table = JoinTable::build(self.wait(source)?, None, &nearfar_model::Native)?;
             found += look_up(&table, large, &nearfar_model::Native)?;
         }
         Ok(found)
     }
 
     /// The large column is copied, piece by piece, small ones are near.
-    fn join_large(&self, group: Range<usize>) -> Result<usize, TierRunError> {
+    fn join_large(&self, group: &Group) -> Result<usize, TierRunError> {
         let mut found = 0;
-        for join in group {
+        for join in group.joins.clone() {
             let small = words(&self.near[self.layout.small(join)])?;
             let table = JoinTable::build(small, None, &nearfar_model::Native)?;
-            for piece in 0..self.parts {
-                found += look_up(&table, self.wait(piece)?, &nearfar_model::Native)?;
+            for source in group.first..group.first + group.sources.len() {
+                found += look_up(&table, self.wait(source)?, &nearfar_model::Native)?;
             }
         }
         Ok(found)
     }
 }
 
-fn options(copies: Copies) -> CopyOptions {
+fn options(copies: Copies, processors: usize) -> CopyOptions {
     let defaults = CopyOptions::default();
-    let copiers = copies.copiers.try_into().map(Copiers::Fixed);
+    let copiers = match copies.copiers {
+        CopierCount::Fixed(count) => NonZeroUsize::new(count).map(Copiers::Fixed),
+        CopierCount::Adaptive => NonZeroUsize::new(processors.max(COPIERS)).map(Copiers::Adaptive),
+    };
     CopyOptions {
         chunk_bytes: copies.chunk_bytes.unwrap_or(defaults.chunk_bytes),
         copiers: copiers.unwrap_or(defaults.copiers),
     }
-}
-
-/// These parts of `bytes`, which are ascending and apart.
-fn split<'a>(bytes: &'a mut [u8], ranges: &[Range<usize>]) -> Vec<&'a mut [u8]> {
-    let (mut rest, mut begin) = (bytes, 0);
-    let mut parts = Vec::new();
-    for range in ranges {
-        let (part, behind) = rest[range.start - begin..].split_at_mut(range.len());
-        parts.push(part);
-        (rest, begin) = (behind, range.end);
-    }
-    parts
 }
 
 /// How many rows the keys find.

@@ -2,7 +2,7 @@
 
 use std::hint::black_box;
 
-use nearfar_kernels::{Aggregate, HashGroups, Matches, Scan, Selection, Summary};
+use nearfar_kernels::{Aggregate, HashGroups, Matches, NoRoomForGroups, Scan, Selection, Summary};
 use nearfar_model::Native;
 
 use super::join::checksum;
@@ -27,10 +27,13 @@ pub fn summary(values: &[i64]) -> Summary<i64> {
 }
 
 /// Number, sum, smallest and largest of the values of each key, as columns.
-pub fn grouped(keys: &[i64], values: &[i64]) -> Grouped {
+///
+/// # Errors
+/// [`NoRoomForGroups`].
+pub fn grouped(keys: &[i64], values: &[i64]) -> Result<Grouped, NoRoomForGroups> {
     let mut groups = HashGroups::new();
     for (keys, values) in keys.chunks(BATCH_ROWS).zip(values.chunks(BATCH_ROWS)) {
-        groups.add(keys, values, &Native);
+        groups.add(keys, values, &Native)?;
     }
     let mut columns = [const { Vec::new() }; 5];
     for (key, group) in groups.groups() {
@@ -41,10 +44,10 @@ pub fn grouped(keys: &[i64], values: &[i64]) -> Grouped {
         }
     }
     let sums = columns.iter().map(|column: &Vec<i64>| checksum(column));
-    black_box(Grouped {
+    Ok(black_box(Grouped {
         groups: groups.len(),
         checksum: sums.fold(0, i64::wrapping_add),
-    })
+    }))
 }
 
 /// Number of values from 0 to `high`.
@@ -67,7 +70,7 @@ mod tests {
     fn groups_and_filters_agree_with_loops() {
         let keys: Vec<i64> = (0..20_000).map(|row| row % 777).collect();
         let values: Vec<i64> = (0..20_000).map(|row| row * 3 - 1000).collect();
-        let found = grouped(&keys, &values);
+        let found = grouped(&keys, &values).unwrap();
         let mut expected = 0;
         for key in 0..777 {
             let of_key = values.iter().skip(key).step_by(777);

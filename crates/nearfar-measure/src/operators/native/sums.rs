@@ -1,13 +1,12 @@
 //! Threads that sum near buffers beside threads that sum far ones (geyer-2023, section 3).
 
-use std::sync::Barrier;
 use std::time::Instant;
 
 use nearfar_kernels::{Aggregate, signed_words, words_mut};
 use nearfar_memory::Region;
 
 use super::error::TierRunError;
-use super::threads::on_threads;
+use super::threads::{Start, on_threads};
 use super::tiers::{OperatorTiers, addresses};
 use crate::operators::grid::{OperatorGrid, SumPoint};
 
@@ -61,6 +60,19 @@ pub fn tier_sums(
     Ok(points)
 }
 
+/// Bytes of all near buffers, and of all far ones.
+pub(super) fn needed_bytes(buffer_bytes: usize, grid: &OperatorGrid) -> (u64, u64) {
+    let bytes = |threads: &[usize], of_each: usize| {
+        let threads = threads.iter().copied().max().unwrap_or(0) as u64;
+        threads.saturating_mul(of_each as u64)
+    };
+    let share_max = grid.far_shares.iter().copied().fold(0.0, f64::max);
+    (
+        bytes(&grid.threads, buffer_bytes),
+        bytes(&grid.far_threads, far_bytes(buffer_bytes, share_max)),
+    )
+}
+
 /// Bytes of a far buffer, at least a page.
 fn far_bytes(buffer_bytes: usize, share: f64) -> usize {
     let bytes = (buffer_bytes as f64 * share) as usize;
@@ -92,10 +104,9 @@ impl Buffers<'_> {
             .map(|buffer| (buffer, false))
             .chain(far.map(|buffer| (buffer, true)))
             .collect();
-        let start = Barrier::new(buffers.len());
-        let times = on_threads(buffers.len(), |thread| {
+        let times = on_threads(buffers.len(), |thread, start| {
             let (buffer, is_far) = buffers[thread];
-            self.sum(thread, buffer, is_far, &start)
+            self.sum(thread, buffer, is_far, start)
         })?;
         let began = times.iter().map(|(began, _)| *began).min();
         let ended = times.iter().map(|(_, ended)| *ended).max();
@@ -112,11 +123,11 @@ impl Buffers<'_> {
         thread: usize,
         buffer: &[u8],
         is_far: bool,
-        start: &Barrier,
+        start: &Start,
     ) -> Result<(Instant, Instant), TierRunError> {
         let pinned = self.tiers.pin(thread);
         let column = signed_words(buffer);
-        start.wait();
+        start.wait()?;
         pinned?;
         let column = column?;
         let far = if is_far { addresses(buffer) } else { 0..0 };

@@ -14,6 +14,8 @@ use nearfar_memory::{
 use nearfar_model::{BandwidthShare, EmulatedTier, ParameterError, Pattern, StreamMeter};
 use nearfar_topology::{Profile, Topology, UnknownTier};
 
+use super::error::TierRunError;
+use super::room::available_bytes;
 use crate::interference::one_of_each_core;
 
 /// The name of a machine's own far tier.
@@ -106,6 +108,34 @@ impl OperatorTiers {
     /// Processors of this process.
     pub fn processors(&self) -> usize {
         self.places.len()
+    }
+
+    /// Refuses what does not fit on both tiers. An emulated one is part of near memory.
+    pub(super) fn check_room(
+        &self,
+        options: &'static str,
+        near_bytes: u64,
+        far_bytes: u64,
+    ) -> Result<(), TierRunError> {
+        let needs = match self.emulated {
+            Some(_) => [
+                (TierId::NEAR, near_bytes.saturating_add(far_bytes)),
+                (self.far, far_bytes),
+            ],
+            None => [(TierId::NEAR, near_bytes), (self.far, far_bytes)],
+        };
+        for (tier, needed_bytes) in needs {
+            let available_bytes = available_bytes(&self.system, tier);
+            if needed_bytes > available_bytes {
+                return Err(TierRunError::Room {
+                    options,
+                    tier: self.system.name(tier),
+                    needed_bytes,
+                    available_bytes,
+                });
+            }
+        }
+        Ok(())
     }
 
     /// Pins the calling thread, one with this number: threads take processors one after the other, and then again.

@@ -107,7 +107,7 @@ fn grid(args: &OperatorGridArgs) -> anyhow::Result<OperatorGrid> {
             .collect(),
         joins: counts(&args.joins),
         accesses: args.access.clone(),
-        copiers: counts(&args.copiers),
+        copiers: args.copiers.clone(),
         chunk_bytes: sizes(&args.chunk)?,
         group: args.group.map(NonZeroUsize::get),
     })
