@@ -187,13 +187,25 @@ impl MemorySystem {
     /// # Errors
     /// [`SystemError`]: too many tiers, a budget for an unknown tier or above a capacity.
     pub fn new(topology: &Topology, budgets: &Budgets) -> Result<Arc<Self>, SystemError> {
+        Self::with_tiers(topology, Vec::new(), budgets)
+    }
+
+    /// The same with these tiers behind the machine's own: memory of other hosts.
+    ///
+    /// # Errors
+    /// As [`Self::new`], and a name that there is already.
+    pub fn with_tiers(
+        topology: &Topology,
+        further: Vec<TierSpec>,
+        budgets: &Budgets,
+    ) -> Result<Arc<Self>, SystemError> {
         let total_bytes = budgets.roots.total_bytes();
         let memory_nodes = budgets.roots.memory_nodes();
         let near_bytes = topology
             .tiers
             .first()
             .and_then(|near| near.capacity_bytes.get());
-        let mut surplus = topology.tiers.len().saturating_sub(MAX_TIERS);
+        let mut surplus = (topology.tiers.len() + further.len()).saturating_sub(MAX_TIERS);
         let mut tiers: Vec<&Tier> = topology.tiers.iter().rev().collect();
         tiers.retain(|tier| {
             let is_kept = tier.allocatable || surplus == 0;
@@ -229,7 +241,7 @@ impl MemorySystem {
                 capacity_bytes,
             }
         });
-        Self::build(specs.collect(), budgets, budgets.devices)
+        Self::build(specs.chain(further).collect(), budgets, budgets.devices)
     }
 
     /// A system over these tiers, near to far. A DAX device that is among them may be used.

@@ -71,13 +71,15 @@ impl Session {
     }
 
     /// Makes a table on another host known to this session under `name`, as [`Self::attach`] does with rows of the
-    /// program. A query that scans it fails by the host's name when the host is lost, and no other one does. What
-    /// is fetched of it is charged to the query.
+    /// program. A query that scans it fails by the host's name when the host is lost, and no other one does; the next
+    /// one has it rebuilt if its rows are kept elsewhere too. What is fetched of it is charged to the query, and kept
+    /// near within [`EngineOptions::remote_cache_bytes`](super::EngineOptions::remote_cache_bytes).
     ///
     /// # Errors
     /// The name of a temporary table.
     pub fn attach_remote(&self, name: &str, table: Arc<RemoteTable>) -> Result<(), EngineError> {
-        let scan = RemoteScan::new(table, self.engine().threads());
+        let cache = Arc::clone(self.engine().remote_cache());
+        let scan = RemoteScan::new(table, self.engine().threads(), cache);
         self.attach_provider(name, Arc::new(scan))
     }
 
@@ -171,7 +173,7 @@ impl Session {
 }
 
 /// A name as SQL writes it: `t`, `schema.t` or `"T"`.
-fn table_name(text: &str) -> Result<TableReference, SqlError> {
+pub(super) fn table_name(text: &str) -> Result<TableReference, SqlError> {
     let mut parts = Vec::new();
     let mut rest = text;
     loop {

@@ -23,6 +23,7 @@ mod planning;
 mod pool;
 mod preload;
 mod references;
+mod remote_rows;
 mod sequences;
 mod session;
 mod sleep;
@@ -69,6 +70,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Once, OnceLock};
 
 use crate::error::EngineError;
+use crate::remote::NearCache;
 use crate::scan::{NearfarTable, ScanCosts};
 use catalog::SharedCatalog;
 use definitions::DefinitionLock;
@@ -93,6 +95,8 @@ pub struct Engine {
     /// The pool of `storage`, if there is one.
     pool: Option<Arc<TablePool>>,
     costs: Arc<ScanCosts>,
+    /// What was fetched of other hosts.
+    remote_cache: Arc<NearCache>,
     threads: usize,
     /// Ends before what it writes checkpoints of.
     durability: Option<Durability>,
@@ -136,7 +140,7 @@ impl Engine {
             Some(profile) => topology.with_profile(profile),
             None => topology,
         };
-        let system = MemorySystem::new(&topology, &options.budgets)?;
+        let system = MemorySystem::with_tiers(&topology, options.remote_tiers, &options.budgets)?;
         let share = match options.whole_device {
             true => BandwidthShare::WholeDevice,
             false => BandwidthShare::Threads(threads as u32),
@@ -147,6 +151,7 @@ impl Engine {
         };
         let traffic = TierTraffic::new(options.far_bandwidth_bytes_per_s);
         let costs = ScanCosts::new(&system, &models, &traffic);
+        let remote_cache = NearCache::new(&system, options.remote_cache_bytes);
         operator_memory::inherit_tiers();
         let query_memory = EngineMemory::new(Arc::clone(&system), options.memory_limit_bytes);
         let region_options = RegionOptions {
@@ -170,6 +175,7 @@ impl Engine {
             storage: opened.storage,
             pool: opened.pool,
             costs,
+            remote_cache,
             threads,
             catalog: Arc::default(),
             query_memory,
@@ -258,6 +264,11 @@ impl Engine {
     /// What scans have cost.
     pub fn costs(&self) -> &Arc<ScanCosts> {
         &self.costs
+    }
+
+    /// What was fetched of other hosts and is kept near.
+    pub fn remote_cache(&self) -> &Arc<NearCache> {
+        &self.remote_cache
     }
 
     /// The tier of a name, if there is one.

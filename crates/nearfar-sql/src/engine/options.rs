@@ -1,6 +1,6 @@
 //! What an engine is made with.
 
-use nearfar_memory::{Budgets, OverBudget, PageSize};
+use nearfar_memory::{Budgets, OverBudget, PageSize, TierSpec};
 use nearfar_topology::{Profile, Topology};
 
 use nearfar_durable::checkpoint::pooled::TablePoolOptions;
@@ -36,7 +36,16 @@ pub struct EngineOptions {
     pub data: Option<DataOptions>,
     /// The pool that main storage is in, so that the next process has it immediately.
     pub pool: Option<TablePoolOptions>,
+    /// Tiers of memory of other hosts ([`TierSpec::rdma`]), behind those of the machine: what tables there take and
+    /// move is counted on them.
+    pub remote_tiers: Vec<TierSpec>,
+    /// What is fetched of other hosts and kept near for later queries, at most. It is memory of the near tier like
+    /// that of tables, and counts against its budget.
+    pub remote_cache_bytes: u64,
 }
+
+/// What is kept near of other hosts where nothing else is told.
+const REMOTE_CACHE_BYTES: u64 = 256 << 20;
 
 impl EngineOptions {
     /// The defaults for a machine: no modelled tier, as many threads as processors, budgets of the
@@ -55,6 +64,8 @@ impl EngineOptions {
             temp_limit_bytes: None,
             far_bandwidth_bytes_per_s: None,
             pool: None,
+            remote_tiers: Vec::new(),
+            remote_cache_bytes: REMOTE_CACHE_BYTES,
         }
     }
 }

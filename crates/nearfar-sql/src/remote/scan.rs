@@ -18,9 +18,15 @@ use datafusion::physical_plan::streaming::{PartitionStream, StreamingTableExec};
 use futures::TryStreamExt;
 use futures::stream::{iter, try_unfold};
 use nearfar_kernels::copy::{Copiers, CopyCancel};
+use nearfar_memory::{TierBytes, TierId};
+use nearfar_table::traffic::{Task, TrafficAccount};
 use tokio::task::{JoinHandle, spawn_blocking};
 
-use super::table::{RemoteTable, RemoteTableError};
+use super::cache::NearCache;
+use super::columns::{Columns, Fetched};
+use super::error::RemoteTableError;
+use super::table::{Rebuilt, RemoteTable};
+use crate::settings::Settings;
 use crate::slices::{SLICE_ROWS, slices};
 
 /// A remote table as a source of queries.
@@ -28,12 +34,18 @@ use crate::slices::{SLICE_ROWS, slices};
 pub struct RemoteScan {
     table: Arc<RemoteTable>,
     threads: usize,
+    cache: Arc<NearCache>,
 }
 
 impl RemoteScan {
-    /// Scans of `table` by so many threads at most.
-    pub fn new(table: Arc<RemoteTable>, threads: usize) -> Self {
-        Self { table, threads }
+    /// Scans of `table` by so many threads at most. What they fetch is kept in `cache`, and a table whose host is lost
+    /// is rebuilt in the near memory that the cache is in.
+    pub fn new(table: Arc<RemoteTable>, threads: usize, cache: Arc<NearCache>) -> Self {
+        Self {
+            table,
+            threads,
+            cache,
+        }
     }
 }
 
@@ -64,6 +76,7 @@ impl TableProvider for RemoteScan {
         let partitions = starts.map(|start| {
             Arc::new(RemoteParts {
                 table: Arc::clone(&self.table),
+                cache: Arc::clone(&self.cache),
                 schema: Arc::clone(&schema),
                 projection: Arc::clone(&projection),
                 parts: start..parts.min(start + each),
@@ -85,9 +98,10 @@ fn copiers_of(threads: usize) -> Copiers {
 }
 
 /// Parts that one thread reads.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct RemoteParts {
     table: Arc<RemoteTable>,
+    cache: Arc<NearCache>,
     schema: SchemaRef,
     projection: Arc<[usize]>,
     parts: Range<usize>,
@@ -96,7 +110,7 @@ struct RemoteParts {
 
 /// A part that is being fetched, which ends soon when nobody waits for it any more.
 struct Fetching {
-    rows: JoinHandle<Result<RecordBatch, RemoteTableError>>,
+    fetched: JoinHandle<Result<Fetched, RemoteTableError>>,
     bytes: usize,
     cancel: CopyCancel,
 }
@@ -107,51 +121,109 @@ impl Drop for Fetching {
     }
 }
 
-impl Fetching {
-    async fn rows(&mut self) -> Result<RecordBatch> {
-        let fetched = (&mut self.rows).await;
-        let fetched = fetched.map_err(|error| DataFusionError::External(Box::new(error)))?;
-        fetched.map_err(|error| match error {
-            RemoteTableError::Host(lost) => DataFusionError::External(Box::new(lost)),
-            other => DataFusionError::External(Box::new(other)),
-        })
+/// Where a scan counts what it moves.
+struct Counted {
+    /// None for who has no session.
+    account: Option<Arc<TrafficAccount>>,
+    /// The host's tier, where it is one of the engine's.
+    host: Option<TierId>,
+}
+
+impl Counted {
+    fn new(context: &TaskContext, parts: &RemoteParts) -> Self {
+        let extensions = &context.session_config().options().extensions;
+        let settings = extensions.get::<Settings>();
+        let host = parts.table.column_host();
+        Self {
+            account: settings.map(|settings| Arc::clone(settings.traffic())),
+            host: host.tier(parts.cache.system()),
+        }
+    }
+
+    fn bytes(&self, host_bytes: u64, near_bytes: u64) -> TierBytes {
+        let mut bytes = TierBytes::ZERO;
+        bytes[TierId::NEAR] = near_bytes;
+        if let Some(host) = self.host {
+            bytes[host] = host_bytes;
+        }
+        bytes
+    }
+
+    /// Counts what was read, and waits for its turn.
+    async fn read(&self, fetched: &Fetched) {
+        let Some(account) = &self.account else {
+            return;
+        };
+        let bytes = self.bytes(fetched.host_bytes, fetched.near_bytes);
+        account.read(Task::Scan, &bytes);
+        if let Some(turn) = account.turn(Task::Scan, &bytes) {
+            turn.wait().await;
+        }
+    }
+
+    /// The same of a table that was rebuilt.
+    async fn rebuilt(&self, rebuilt: Rebuilt) {
+        let Some(account) = &self.account else {
+            return;
+        };
+        let bytes = self.bytes(rebuilt.host_bytes, rebuilt.near_bytes);
+        account.wrote(Task::Load, &bytes);
+        if let Some(turn) = account.turn(Task::Load, &bytes) {
+            turn.wait().await;
+        }
     }
 }
 
 /// How far a stream is.
 struct Progress {
     parts: RemoteParts,
+    /// Those that the whole stream reads, once it has begun.
+    columns: Option<Arc<Columns>>,
     next: Option<Fetching>,
+    counted: Counted,
     memory: MemoryReservation,
+    /// For a table that is rebuilt.
+    rebuilding: MemoryReservation,
 }
 
 impl RemoteParts {
     /// Begins to fetch a part.
-    fn begin(&self, part: usize) -> Fetching {
-        let bytes = self.table.part_bytes(part, &self.projection);
+    fn begin(&self, columns: &Arc<Columns>, part: usize) -> Fetching {
+        let bytes = columns.part_bytes(part, &self.projection);
         let cancel = CopyCancel::default();
-        let (table, schema) = (Arc::clone(&self.table), Arc::clone(&self.schema));
-        let (projection, cancelled) = (Arc::clone(&self.projection), cancel.clone());
-        let copiers = self.copiers;
-        let rows =
-            spawn_blocking(move || table.fetch(part, &projection, &schema, copiers, &cancelled));
+        let (parts, columns, cancelled) = (self.clone(), Arc::clone(columns), cancel.clone());
+        let fetched = spawn_blocking(move || {
+            let how = (parts.copiers, &cancelled);
+            let what = (part, parts.projection.as_ref());
+            columns.fetch(what, &parts.schema, &parts.cache, how)
+        });
         Fetching {
-            rows,
+            fetched,
             bytes,
             cancel,
         }
     }
-
-    /// Near bytes that a part takes: those that are fetched, and what is made of them.
-    fn needed_bytes(&self, part: usize) -> usize {
-        2 * self.table.part_bytes(part, &self.projection)
-    }
 }
 
 impl Progress {
+    /// The table's columns, which are those of the first part for all others too: what is lost while the stream reads
+    /// is not rebuilt for it.
+    async fn columns(&mut self) -> Result<Arc<Columns>> {
+        if let Some(columns) = &self.columns {
+            return Ok(Arc::clone(columns));
+        }
+        let RemoteParts { table, cache, .. } = &self.parts;
+        let (columns, rebuilt) = table.columns(cache.system(), &self.rebuilding).await?;
+        self.counted.rebuilt(rebuilt).await;
+        self.columns = Some(Arc::clone(&columns));
+        Ok(columns)
+    }
+
     /// The rows of the next part, while the one behind it is fetched if there is memory for it. Both are charged to the
-    /// query before they are fetched.
+    /// query before they are fetched: the bytes, and what is made of them.
     async fn next(mut self) -> Result<Option<(RecordBatch, Self)>> {
+        let columns = self.columns().await?;
+        let needed_bytes = |part| 2 * columns.part_bytes(part, &self.parts.projection);
         let mut current = match self.next.take() {
             Some(fetching) => {
                 self.memory.try_resize(2 * fetching.bytes)?;
@@ -161,18 +233,21 @@ impl Progress {
                 let Some(part) = self.parts.parts.next() else {
                     return Ok(None);
                 };
-                self.memory.try_resize(self.parts.needed_bytes(part))?;
-                self.parts.begin(part)
+                self.memory.try_resize(needed_bytes(part))?;
+                self.parts.begin(&columns, part)
             }
         };
         if let Some(part) = self.parts.parts.clone().next()
-            && self.memory.try_grow(self.parts.needed_bytes(part)).is_ok()
+            && self.memory.try_grow(needed_bytes(part)).is_ok()
         {
             self.parts.parts.next();
-            self.next = Some(self.parts.begin(part));
+            self.next = Some(self.parts.begin(&columns, part));
         }
-        let rows = current.rows().await?;
-        Ok(Some((rows, self)))
+        let fetched = (&mut current.fetched).await;
+        let fetched = fetched.map_err(|error| DataFusionError::External(Box::new(error)))?;
+        let fetched = fetched.map_err(|error| self.parts.table.failed(&columns, error))?;
+        self.counted.read(&fetched).await;
+        Ok(Some((fetched.rows, self)))
     }
 }
 
@@ -182,16 +257,14 @@ impl PartitionStream for RemoteParts {
     }
 
     fn execute(&self, context: Arc<TaskContext>) -> SendableRecordBatchStream {
+        let consumer = |name| MemoryConsumer::new(name).register(context.memory_pool());
         let progress = Progress {
-            parts: Self {
-                table: Arc::clone(&self.table),
-                schema: Arc::clone(&self.schema),
-                projection: Arc::clone(&self.projection),
-                parts: self.parts.clone(),
-                copiers: self.copiers,
-            },
+            parts: self.clone(),
+            columns: None,
             next: None,
-            memory: MemoryConsumer::new("RemoteScan").register(context.memory_pool()),
+            counted: Counted::new(&context, self),
+            memory: consumer("RemoteScan"),
+            rebuilding: consumer("RemoteTable"),
         };
         let parts = try_unfold(progress, Progress::next);
         let parts = parts.map_ok(|rows| iter(slices(&rows, SLICE_ROWS).map(Ok)));

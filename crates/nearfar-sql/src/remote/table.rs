@@ -1,79 +1,72 @@
-//! Columns in the memory of another host, in parts of some rows.
+//! A table on another host.
 
 use std::fmt;
-use std::io;
-use std::ops::Range;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
-use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions};
-use arrow::buffer::Buffer;
+use arrow::array::RecordBatch;
 use arrow::datatypes::{Schema, SchemaRef};
 use arrow::error::ArrowError;
-use arrow::ipc::reader::StreamDecoder;
-use arrow::ipc::writer::StreamWriter;
-use nearfar_kernels::copy::{
-    Copiers, CopyCancel, CopyError, CopyOptions, Fetch, FetchError, staged_from,
-};
-use nearfar_rdma::{RemoteBuffer, RemoteError, RemoteHost};
+use datafusion::execution::memory_pool::MemoryReservation;
+use nearfar_memory::MemorySystem;
+use nearfar_rdma::RemoteError;
+use parking_lot::Mutex;
+use tokio::task::spawn_blocking;
 
-use crate::slices::slices;
+use super::columns::Columns;
+use super::encode::{EncodedColumn, PART_ROWS, Parts};
+use super::error::RemoteTableError;
+use super::host::ColumnHost;
+use super::source::{Kept, RowSource, SourceRows};
 
-/// The most rows of a part, all columns of which that a scan needs are near together.
-const PART_ROWS: usize = 65_536;
-/// Parts of a column begin with a block that has a checksum of its own.
-const PART_ALIGN: usize = 4096;
-
-/// What goes wrong with a table on another host.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum RemoteTableError {
-    /// The host does not take it, or is lost.
-    #[error(transparent)]
-    Host(#[from] RemoteError),
-    /// Its columns were not fetched.
-    #[error(transparent)]
-    Copy(#[from] CopyError),
-    /// A batch that is not of the schema, or a type that Arrow's format does not have.
-    #[error(transparent)]
-    Arrow(#[from] ArrowError),
-    /// Bytes that came back whole hold no column.
-    #[error("column {column:?} of a table on another host holds no rows where it should")]
-    Empty {
-        /// The column.
-        column: String,
+/// Where the table's columns are.
+#[derive(Debug)]
+enum State {
+    Whole(Arc<Columns>),
+    /// The host is gone with them.
+    Lost {
+        region: Option<u64>,
+        reason: String,
     },
 }
 
-/// A column: for each part, where its bytes are, as a stream of Arrow's format with this column alone.
-struct RemoteColumn {
-    buffer: RemoteBuffer,
-    parts: Vec<Range<usize>>,
-}
-
-/// A table whose columns lie in the memory of another host. It does not change. Dropping it gives the memory back.
+/// A table whose columns lie in the memory of another host. Its rows do not change. Dropping it gives the memory back.
+///
+/// Where its rows are kept elsewhere too ([`Self::put_from`]), it is rebuilt from there when the host was lost: on that
+/// host if it can be reached again, else near.
 pub struct RemoteTable {
     schema: SchemaRef,
-    host: String,
-    part_rows: Vec<usize>,
-    columns: Vec<RemoteColumn>,
+    rows: usize,
+    host: Arc<dyn ColumnHost>,
+    kept: Option<Kept>,
+    state: Mutex<State>,
+    /// Held by who rebuilds it.
+    rebuilding: tokio::sync::Mutex<()>,
 }
 
 impl fmt::Debug for RemoteTable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("RemoteTable")
-            .field("host", &self.host)
+            .field("host", &self.host())
             .field("rows", &self.rows())
             .finish_non_exhaustive()
     }
 }
 
+/// What was moved to rebuild a table.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Rebuilt {
+    pub(super) host_bytes: u64,
+    pub(super) near_bytes: u64,
+}
+
 impl RemoteTable {
-    /// Writes the columns of these batches to the host, one after another; each is encoded near before.
+    /// Writes the columns of these batches to the host, one after another; each is encoded near before. Nobody else has
+    /// them: when the host is lost, they are.
     ///
     /// # Errors
     /// [`RemoteTableError`]; what was written is given back.
     pub fn put(
-        host: &RemoteHost,
+        host: Arc<dyn ColumnHost>,
         schema: SchemaRef,
         batches: &[RecordBatch],
     ) -> Result<Self, RemoteTableError> {
@@ -86,15 +79,55 @@ impl RemoteTable {
             let message = "a batch has other columns than the table".to_owned();
             return Err(ArrowError::SchemaError(message).into());
         }
-        let parts = batches.iter().flat_map(|batch| slices(batch, PART_ROWS));
-        let parts: Vec<RecordBatch> = parts.collect();
-        let columns = (0..schema.fields().len()).map(|column| put(host, &schema, &parts, column));
-        Ok(Self {
-            columns: columns.collect::<Result<_, _>>()?,
+        let mut gathered = Parts::default();
+        let full: Vec<_> = batches
+            .iter()
+            .flat_map(|batch| gathered.push(batch))
+            .collect();
+        let parts: Vec<_> = full.into_iter().chain(gathered.finish()).collect();
+        let columns = schema.fields().iter().enumerate().map(|(at, field)| {
+            let mut column = EncodedColumn::default();
+            parts
+                .iter()
+                .try_for_each(|part| column.push(field, part, at))?;
+            Ok::<_, RemoteTableError>(column)
+        });
+        let rows = batches.iter().map(RecordBatch::num_rows).sum();
+        let columns = Columns::put(host.as_ref(), rows, columns)?;
+        Ok(Self::new((schema, rows), host, None, columns))
+    }
+
+    /// Writes all rows of `source` to the host, with types as tables store them; all are encoded near before. The source
+    /// is read again when the host was lost.
+    ///
+    /// # Errors
+    /// [`RemoteTableError`]; what was written is given back.
+    pub async fn put_from(
+        host: Arc<dyn ColumnHost>,
+        source: Arc<dyn RowSource>,
+    ) -> Result<Self, RemoteTableError> {
+        let read = SourceRows::read(source.as_ref(), None).await?;
+        let (schema, rows, digest) = (Arc::clone(&read.schema), read.rows(), read.digest);
+        let to = Arc::clone(&host);
+        let columns = on_thread(move || Ok(Columns::put_all(to.as_ref(), rows, &read.columns)?));
+        let kept = Kept { source, digest };
+        Ok(Self::new((schema, rows), host, Some(kept), columns.await?))
+    }
+
+    fn new(
+        (schema, rows): (SchemaRef, usize),
+        host: Arc<dyn ColumnHost>,
+        kept: Option<Kept>,
+        columns: Arc<Columns>,
+    ) -> Self {
+        Self {
             schema,
-            host: host.name().to_owned(),
-            part_rows: parts.iter().map(RecordBatch::num_rows).collect(),
-        })
+            rows,
+            host,
+            kept,
+            state: Mutex::new(State::Whole(columns)),
+            rebuilding: tokio::sync::Mutex::default(),
+        }
     }
 
     /// Its columns.
@@ -104,140 +137,180 @@ impl RemoteTable {
 
     /// Its rows.
     pub fn rows(&self) -> usize {
-        self.part_rows.iter().sum()
+        self.rows
     }
 
-    /// The host's name.
+    /// The name of the host that it was put on.
     pub fn host(&self) -> &str {
-        &self.host
+        self.host.name()
+    }
+
+    /// That host.
+    pub(super) fn column_host(&self) -> &dyn ColumnHost {
+        self.host.as_ref()
     }
 
     /// Parts that are fetched one by one.
     pub(super) fn parts(&self) -> usize {
-        self.part_rows.len()
+        self.rows.div_ceil(PART_ROWS)
     }
 
-    /// Bytes that a part of these columns takes near.
-    pub(super) fn part_bytes(&self, part: usize, projection: &[usize]) -> usize {
-        let columns = projection.iter();
-        columns
-            .map(|column| self.columns[*column].parts[part].len())
-            .sum()
+    fn whole(&self) -> Option<Arc<Columns>> {
+        match &*self.state.lock() {
+            State::Whole(columns) => Some(Arc::clone(columns)),
+            State::Lost { .. } => None,
+        }
     }
 
-    /// The rows of a part with these columns, fetched by so many copiers.
-    pub(super) fn fetch(
+    /// Its columns, which are rebuilt if they were lost: one of those who need them does that, and charges `memory` for
+    /// it.
+    ///
+    /// # Errors
+    /// That of a table that is lost and cannot be rebuilt, with the host's name.
+    pub(super) async fn columns(
         &self,
-        part: usize,
-        projection: &[usize],
-        schema: &SchemaRef,
-        copiers: Copiers,
-        cancel: &CopyCancel,
-    ) -> Result<RecordBatch, RemoteTableError> {
-        let columns: Vec<&RemoteColumn> = projection
-            .iter()
-            .map(|column| &self.columns[*column])
-            .collect();
-        let mut bytes: Vec<Vec<u8>> = columns
-            .iter()
-            .map(|column| vec![0; column.parts[part].len()])
-            .collect();
-        let failed = Mutex::new(None);
-        let fetch = |_| PartFetch {
-            columns: &columns,
-            part,
-            cancel,
-            failed: &failed,
-        };
-        let to = bytes.iter_mut().map(Vec::as_mut_slice).collect();
-        let options = CopyOptions {
-            copiers,
-            ..CopyOptions::default()
-        };
-        let copied = staged_from(to, options, cancel, fetch, |staged| {
-            (0..columns.len()).try_for_each(|column| staged.wait(column).map(|_| ()))
-        });
-        if let Err(error) = copied.and_then(|waited| waited) {
-            let told = failed.into_inner().unwrap_or_else(PoisonError::into_inner);
-            return Err(told.map_or(RemoteTableError::Copy(error), RemoteTableError::Host));
+        system: &Arc<MemorySystem>,
+        memory: &MemoryReservation,
+    ) -> Result<(Arc<Columns>, Rebuilt), RemoteTableError> {
+        if let Some(columns) = self.whole() {
+            return Ok((columns, Rebuilt::default()));
         }
-        let arrays = bytes
-            .into_iter()
-            .zip(schema.fields())
-            .map(|(bytes, field)| {
-                let column = decoded(bytes)?;
-                column.ok_or_else(|| RemoteTableError::Empty {
-                    column: field.name().clone(),
-                })
+        let _turn = self.rebuilding.lock().await;
+        if let Some(columns) = self.whole() {
+            return Ok((columns, Rebuilt::default()));
+        }
+        let rebuilt = self.rebuild(system, memory).await;
+        memory.free();
+        let (columns, rebuilt) = rebuilt?;
+        *self.state.lock() = State::Whole(Arc::clone(&columns));
+        Ok((columns, rebuilt))
+    }
+
+    async fn rebuild(
+        &self,
+        system: &Arc<MemorySystem>,
+        memory: &MemoryReservation,
+    ) -> Result<(Arc<Columns>, Rebuilt), RemoteTableError> {
+        let Some(Kept { source, digest }) = &self.kept else {
+            return Err(RemoteTableError::NoCopy { lost: self.lost() });
+        };
+        let read = SourceRows::read(source.as_ref(), Some(memory)).await;
+        let read = read.map_err(|error| match error {
+            RemoteTableError::Source { from, error } => RemoteTableError::Unread {
+                lost: self.lost(),
+                from,
+                error,
+            },
+            other => other,
+        })?;
+        if read.digest != *digest || read.schema != self.schema {
+            return Err(RemoteTableError::Changed {
+                lost: self.lost(),
+                from: source.name(),
+                before_rows: digest.rows,
+                now_rows: read.digest.rows,
             });
-        let options = RecordBatchOptions::new().with_row_count(Some(self.part_rows[part]));
-        let arrays = arrays.collect::<Result<_, _>>()?;
-        Ok(RecordBatch::try_new_with_options(
-            Arc::clone(schema),
-            arrays,
-            &options,
-        )?)
+        }
+        let (host, system, lost) = (Arc::clone(&self.host), Arc::clone(system), self.lost());
+        on_thread(move || put_again(host.as_ref(), &system, &read, lost)).await
     }
-}
 
-fn put(
-    host: &RemoteHost,
-    schema: &SchemaRef,
-    parts: &[RecordBatch],
-    column: usize,
-) -> Result<RemoteColumn, RemoteTableError> {
-    let own = Arc::new(Schema::new(vec![schema.field(column).clone()]));
-    let mut bytes = io::Cursor::new(Vec::new());
-    let mut ranges = Vec::new();
-    for part in parts {
-        let begin = bytes.get_ref().len().next_multiple_of(PART_ALIGN);
-        bytes.get_mut().resize(begin, 0);
-        bytes.set_position(begin as u64);
-        let batch = RecordBatch::try_new(Arc::clone(&own), vec![Arc::clone(part.column(column))])?;
-        let mut writer = StreamWriter::try_new(&mut bytes, &own)?;
-        writer.write(&batch)?;
-        writer.finish()?;
-        ranges.push(begin..bytes.get_ref().len());
+    /// What is told of a host that is gone.
+    fn lost(&self) -> Box<RemoteError> {
+        let (region, reason) = match &*self.state.lock() {
+            State::Lost { region, reason } => (*region, reason.clone()),
+            State::Whole(_) => (None, String::new()),
+        };
+        Box::new(RemoteError::Lost {
+            host: self.host().to_owned(),
+            region,
+            reason,
+        })
     }
-    Ok(RemoteColumn {
-        buffer: RemoteBuffer::put(host, bytes.get_ref())?,
-        parts: ranges,
-    })
-}
 
-/// The column of these bytes.
-fn decoded(bytes: Vec<u8>) -> Result<Option<ArrayRef>, ArrowError> {
-    let mut bytes = Buffer::from_vec(bytes);
-    let mut decoder = StreamDecoder::new();
-    while !bytes.is_empty() {
-        if let Some(batch) = decoder.decode(&mut bytes)? {
-            return Ok(batch.columns().first().cloned());
+    /// What is told of an error that came when `columns` were fetched. Where it says that the host is lost, so is the
+    /// table, until it is rebuilt.
+    pub(super) fn failed(
+        &self,
+        columns: &Arc<Columns>,
+        error: RemoteTableError,
+    ) -> RemoteTableError {
+        let RemoteTableError::Host(lost) = error else {
+            return error;
+        };
+        let RemoteError::Lost { region, reason, .. } = &lost else {
+            return lost.into();
+        };
+        let mut state = self.state.lock();
+        if matches!(&*state, State::Whole(whole) if Arc::ptr_eq(whole, columns)) {
+            *state = State::Lost {
+                region: *region,
+                reason: reason.clone(),
+            };
+        }
+        drop(state);
+        let lost = Box::new(lost);
+        match &self.kept {
+            None => RemoteTableError::NoCopy { lost },
+            Some(Kept { source, .. }) => RemoteTableError::Lost {
+                lost,
+                from: source.name(),
+            },
         }
     }
-    Ok(None)
 }
 
-/// What copiers read a part of some columns by. The first error is kept with its type.
-struct PartFetch<'a> {
-    columns: &'a [&'a RemoteColumn],
-    part: usize,
-    cancel: &'a CopyCancel,
-    failed: &'a Mutex<Option<RemoteError>>,
+/// Puts rows on the host again, or near where it does not take them.
+fn put_again(
+    host: &dyn ColumnHost,
+    system: &Arc<MemorySystem>,
+    read: &SourceRows,
+    lost: Box<RemoteError>,
+) -> Result<(Arc<Columns>, Rebuilt), RemoteTableError> {
+    let bytes: usize = read.columns.iter().map(|column| column.bytes.len()).sum();
+    let rows = read.rows();
+    let again = host
+        .reconnect()
+        .and_then(|()| Columns::put_all(host, rows, &read.columns));
+    let again = match again {
+        Ok(columns) => {
+            tracing::info!(
+                host = host.name(),
+                rows,
+                "a table was put on its host again"
+            );
+            let rebuilt = Rebuilt {
+                host_bytes: bytes as u64,
+                ..Rebuilt::default()
+            };
+            return Ok((columns, rebuilt));
+        }
+        Err(error) => error,
+    };
+    match Columns::near(system, rows, &read.columns) {
+        Ok(columns) => {
+            tracing::info!(host = host.name(), error = %again, rows, "a table was rebuilt near");
+            let rebuilt = Rebuilt {
+                near_bytes: bytes as u64,
+                ..Rebuilt::default()
+            };
+            Ok((columns, rebuilt))
+        }
+        Err(near) => Err(RemoteTableError::NoRoom {
+            lost,
+            again: Box::new(again),
+            near: Box::new(near),
+        }),
+    }
 }
 
-impl Fetch for PartFetch<'_> {
-    fn fetch(&mut self, part: usize, offset_bytes: usize, to: &mut [u8]) -> Result<(), FetchError> {
-        let column = self.columns[part];
-        let begin = column.parts[self.part].start + offset_bytes;
-        let is_cancelled = || self.cancel.is_cancelled();
-        column
-            .buffer
-            .read_unless(begin, to, &is_cancelled)
-            .map_err(|error| {
-                let told = FetchError::new(error.to_string());
-                let mut failed = self.failed.lock().unwrap_or_else(PoisonError::into_inner);
-                failed.get_or_insert(error);
-                told
-            })
+/// Runs what waits for a host, apart from the threads that run queries.
+async fn on_thread<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, RemoteTableError> + Send + 'static,
+) -> Result<T, RemoteTableError> {
+    match spawn_blocking(work).await {
+        Ok(done) => done,
+        Err(ended) if ended.is_panic() => std::panic::resume_unwind(ended.into_panic()),
+        Err(_) => Err(nearfar_kernels::copy::CopyError::Cancelled.into()),
     }
 }

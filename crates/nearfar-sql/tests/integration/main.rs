@@ -35,6 +35,7 @@ mod panics;
 mod pools;
 mod pools_with_data;
 mod power;
+mod remote;
 mod rights;
 mod scans;
 mod sequences;

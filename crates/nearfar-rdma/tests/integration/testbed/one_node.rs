@@ -141,6 +141,15 @@ fn leases_end_and_memory_comes_back() {
     let mut found = [0; 4];
     kept.read(5, &mut found).unwrap();
     assert_eq!(&found, b"here", "the other client has lost nothing");
+    // Who connects again has a host, and not what was there.
+    silent.reconnect().unwrap();
+    assert_eq!(silent.lost(), None);
+    let anew = silent.allocate(MIB).unwrap();
+    anew.read(0, &mut found).unwrap();
+    assert_eq!(found, [0; 4]);
+    assert!(lost.read(0, &mut found).is_err());
+    drop((lost, anew));
+    assert_eq!(server.usage().used_bytes, 2 * MIB);
 }
 
 #[test]
