@@ -51,6 +51,10 @@ impl Observer for Victim {
         "the simulated victim"
     }
 
+    fn sureness(&self) -> Sureness {
+        Sureness::Counted
+    }
+
     fn victim(&mut self, _now_ms: f64) -> Result<f64, RegulateError> {
         let victims = std::mem::take(&mut self.0.borrow_mut().victims);
         Ok(victims.iter().sum::<f64>() / victims.len() as f64)
