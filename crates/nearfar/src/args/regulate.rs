@@ -239,6 +239,7 @@ pub enum ControllerName {
 #[command(after_help = "\
 Examples:
   nearfar bench regulate --virtual
+  nearfar bench regulate --virtual --report regulation.html
   nearfar bench regulate --virtual --profile cxl-agilex --format json")]
 pub struct BenchRegulateArgs {
     /// In virtual time, which is the only one that there is.
@@ -247,6 +248,9 @@ pub struct BenchRegulateArgs {
     /// The machine: a built-in profile or a TOML file.
     #[arg(long, value_name = "NAME|FILE", default_value = "cxl-asic")]
     pub profile: String,
+    /// Write a report with the curves, as one HTML page, to this file.
+    #[arg(long, value_name = "FILE")]
+    pub report: Option<PathBuf>,
     #[command(flatten)]
     pub figures: FigureArgs,
 }
