@@ -47,7 +47,8 @@ pub enum RegulateError {
         /// What it should hold.
         expected: &'static str,
     },
-    /// Another regulator runs with the same journal, or changes the same group or processor.
+    /// Another regulator runs with the same journal, or changes what this one would reach: the group, one within it or
+    /// one that it is within, bandwidth or frequencies.
     #[error("another regulator holds {}: end it first", path.display())]
     Busy {
         /// What it has locked.
@@ -67,6 +68,14 @@ pub enum RegulateError {
         /// The name.
         name: String,
     },
+    /// A group that is another one or within it.
+    #[error("{inner:?} is {outer:?} or within it: name one of them")]
+    Overlap {
+        /// The group.
+        inner: String,
+        /// The one that it is within.
+        outer: String,
+    },
     /// A server of a group that cannot be asked.
     #[error("{server:?} is no server of a group: {problem}")]
     Server {
@@ -74,6 +83,12 @@ pub enum RegulateError {
         server: String,
         /// What is wrong.
         problem: &'static str,
+    },
+    /// A number of the victim's own that is not there, or not any more.
+    #[error("nothing is known of the victim: {reason}")]
+    Metric {
+        /// Why.
+        reason: String,
     },
     /// A goal that cannot be met.
     #[error("{what} of {value}: {allowed}")]

@@ -1,11 +1,12 @@
 //! The journal: what was there before each change, so that it comes back however a regulator ends.
 //!
 //! A folder with two files. `lock` is held by the regulator that runs with it; folders of groups and processors that it
-//! changes are locked too, so that two with journals of their own are not there either. `changes` has a line for each
-//! file that was changed, written and synchronised before the change: its path, which file that was, and its content. A
-//! line without its end belongs to a change that was not made. Restoring writes every file back, as far as it can, and
-//! removes `changes` last, if all of them could be, so that restoring can be interrupted and repeated. A file that has
-//! come by the path of one that is gone is left alone.
+//! changes are locked too, so that two with journals of their own are not there either: a group's alone, those above it
+//! shared, and of resctrl and of the processors' frequencies all together. `changes` has a line for each file that was
+//! changed, written and synchronised before the change: its path, which file that was, in which boot of the machine, and
+//! its content. A line without its end belongs to a change that was not made. Restoring writes every file back, as far as
+//! it can, and removes `changes` last, if all of them could be, so that restoring can be interrupted and repeated. A file
+//! that has come by the path of one that is gone is left alone, and so is all that was changed in an earlier boot.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions, TryLockError};
@@ -19,8 +20,14 @@ use crate::machine::{
     Identity, MachineFiles, check_group, identity, of_file, overwrite, read, read_replaced,
 };
 
-/// Where groups are.
-const GROUPS: [&str; 2] = ["sys/fs/cgroup", "sys/fs/resctrl"];
+/// Where groups are within each other.
+const CGROUPS: &str = "sys/fs/cgroup";
+/// Limits of bandwidth, which cores and domains share.
+const RESCTRL: &str = "sys/fs/resctrl";
+/// Frequencies, which processors share.
+const PROCESSORS: &str = "sys/devices/system/cpu";
+/// Another one for each boot of the kernel (kernel documentation, sysctl/kernel: random).
+const BOOT_ID: &str = "proc/sys/kernel/random/boot_id";
 
 /// One file as it was, or as far as it was changed.
 #[derive(Debug, Serialize, Deserialize)]
@@ -29,6 +36,9 @@ struct Before {
     file: PathBuf,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     identity: Option<Identity>,
+    /// Of the boot in which it was that, where the kernel tells it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    boot: Option<String>,
     content: String,
 }
 
@@ -36,6 +46,12 @@ impl Before {
     /// Whether the file is there and another one now.
     fn is_replaced(&self) -> bool {
         is_another(&self.file, self.identity)
+    }
+
+    /// Whether the machine was booted since then. What the kernel does not tell is taken for the same boot.
+    fn is_outlived(&self, boot: Option<&str>) -> bool {
+        let pair = self.boot.as_deref().zip(boot);
+        pair.is_some_and(|(noted, found)| noted != found)
     }
 
     /// Writes what there was.
@@ -65,14 +81,39 @@ fn is_another(path: &Path, noted: Option<Identity>) -> bool {
     pair.is_some_and(|(noted, found)| noted != found)
 }
 
+/// Which boot of a machine this is.
+fn boot(machine: &MachineFiles) -> Option<String> {
+    let text = machine.read(BOOT_ID).ok()?;
+    let id = text.trim();
+    (!id.is_empty()).then(|| id.to_owned())
+}
+
+/// What is not there needs no lock.
+fn if_there(locked: Result<(), RegulateError>) -> Result<(), RegulateError> {
+    match locked {
+        Err(RegulateError::Vanished { .. }) => Ok(()),
+        other => other,
+    }
+}
+
 /// What restoring did.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Restored {
     /// Files that have their content again.
     pub files: Vec<PathBuf>,
     /// Files that are gone, and with them what was changed: groups that ended, whether or not others have come by their
-    /// names, or a reboot.
+    /// names.
     pub vanished: Vec<PathBuf>,
+    /// Files that were changed before the machine was booted the last time. Nothing is left of the changes, and what
+    /// these files hold now is not for this journal to write.
+    pub outlived: Vec<PathBuf>,
+}
+
+/// A folder that is locked, so that nobody else has it, or only shared with others who want it shared.
+#[derive(Debug)]
+struct Held {
+    file: File,
+    is_shared: bool,
 }
 
 /// The journal of the one regulator that runs with it.
@@ -84,17 +125,23 @@ pub struct Journal {
     noted: BTreeMap<PathBuf, Option<Identity>>,
     /// Locked as long as the journal is open: its own file, and folders of the machine.
     lock: File,
-    folders: BTreeMap<PathBuf, File>,
+    folders: BTreeMap<PathBuf, Held>,
+    machine: MachineFiles,
+    /// Which boot this is, where the kernel tells it.
+    boot: Option<String>,
 }
 
 impl Journal {
     /// Opens the journal in a folder, which is made if it is not there, and restores what an earlier
-    /// regulator has left. What was restored is locked no longer than that.
+    /// regulator of the machine has left. What was restored is locked no longer than that.
     ///
     /// # Errors
     /// [`RegulateError::Busy`] while another regulator runs, [`RegulateError::Journal`] where the folder
     /// cannot be written, and what keeps files from being restored.
-    pub fn recover(folder: &Path) -> Result<(Self, Restored), RegulateError> {
+    pub fn recover(
+        folder: &Path,
+        machine: &MachineFiles,
+    ) -> Result<(Self, Restored), RegulateError> {
         let of = |path: &Path| {
             let path = path.to_owned();
             move |source| RegulateError::Journal { path, source }
@@ -120,6 +167,8 @@ impl Journal {
             noted: BTreeMap::new(),
             lock,
             folders: BTreeMap::new(),
+            machine: machine.clone(),
+            boot: boot(machine),
         };
         let restored = journal.restore()?;
         journal.unlock_folders();
@@ -130,31 +179,73 @@ impl Journal {
     /// another regulator may have changed. What is changed is locked in any case.
     ///
     /// # Errors
-    /// [`RegulateError::Busy`] while another regulator changes it, whatever its journal; [`RegulateError::Group`], and
-    /// what keeps its folder from being read.
-    pub fn lock_group(&mut self, machine: &MachineFiles, group: &str) -> Result<(), RegulateError> {
+    /// [`RegulateError::Busy`] while another regulator changes it, a group within it or one that it is within, whatever
+    /// its journal; [`RegulateError::Group`], and what keeps its folder from being read.
+    pub fn lock_group(&mut self, group: &str) -> Result<(), RegulateError> {
         check_group(group)?;
-        for root in GROUPS {
-            match self.lock_folder(&machine.path(root).join(group)) {
-                Ok(()) | Err(RegulateError::Vanished { .. }) => {}
-                Err(error) => return Err(error),
-            }
+        for root in [CGROUPS, RESCTRL] {
+            let folder = self.machine.path(root).join(group);
+            if_there(self.lock_folder(&folder))?;
         }
         Ok(())
     }
 
-    /// The kernel forgets such a lock when the process ends, in whatever way.
+    /// Locks the limits of bandwidth of all groups: a core or a domain that several share has the least of their limits.
+    ///
+    /// # Errors
+    /// [`RegulateError::Busy`] while another regulator changes any of them, and what keeps their folder from being read.
+    pub fn lock_bandwidth(&mut self) -> Result<(), RegulateError> {
+        if_there(self.hold(&self.machine.path(RESCTRL), false))
+    }
+
+    /// Locks the frequencies of all processors: those of one package can depend on each other.
+    ///
+    /// # Errors
+    /// As [`Self::lock_bandwidth`].
+    pub fn lock_frequencies(&mut self) -> Result<(), RegulateError> {
+        if_there(self.hold(&self.machine.path(PROCESSORS), false))
+    }
+
+    /// Locks what a change of this file reaches.
+    fn lock_file(&mut self, path: &Path) -> Result<(), RegulateError> {
+        if path.starts_with(self.machine.path(RESCTRL)) {
+            self.lock_bandwidth()?;
+        }
+        if path.starts_with(self.machine.path(PROCESSORS)) {
+            self.lock_frequencies()?;
+        }
+        self.lock_folder(path.parent().unwrap_or(path))
+    }
+
+    /// Locks a folder, and, shared, the cgroups that it is within.
     fn lock_folder(&mut self, folder: &Path) -> Result<(), RegulateError> {
+        let root = self.machine.path(CGROUPS);
+        let is_within = |above: &&Path| above.starts_with(&root);
+        for above in folder.ancestors().skip(1).take_while(is_within) {
+            self.hold(above, true)?;
+        }
+        self.hold(folder, false)
+    }
+
+    /// The kernel forgets such a lock when the process ends, in whatever way.
+    fn hold(&mut self, folder: &Path, is_shared: bool) -> Result<(), RegulateError> {
         let of = |source| of_file(folder.to_owned(), "read", source);
         // Processors of one policy share its folder.
         let path = folder.canonicalize().map_err(of)?;
-        if self.folders.contains_key(&path) {
-            return Ok(());
+        match self.folders.get(&path) {
+            Some(held) if is_shared || !held.is_shared => return Ok(()),
+            // One process that has a folder twice is in its own way.
+            Some(held) => drop(held.file.unlock()),
+            None => {}
         }
         let file = File::open(&path).map_err(of)?;
-        match file.try_lock() {
+        let tried = match is_shared {
+            true => file.try_lock_shared(),
+            false => file.try_lock(),
+        };
+        match tried {
             Ok(()) => {
-                self.folders.insert(path, file);
+                self.folders.insert(path, Held { file, is_shared });
                 Ok(())
             }
             Err(TryLockError::WouldBlock) => Err(RegulateError::Busy { path }),
@@ -163,9 +254,9 @@ impl Journal {
     }
 
     fn unlock_folders(&mut self) {
-        for file in std::mem::take(&mut self.folders).into_values() {
+        for held in std::mem::take(&mut self.folders).into_values() {
             // A process that was started meanwhile may have the file still, and with it the lock.
-            drop(file.unlock());
+            drop(held.file.unlock());
         }
     }
 
@@ -183,7 +274,7 @@ impl Journal {
             }
             Some(_) => {}
             None => {
-                self.lock_folder(path.parent().unwrap_or(path))?;
+                self.lock_file(path)?;
                 let found = identity(path);
                 let before = read_replaced(path, content)?;
                 self.note(path, found, before)?;
@@ -205,6 +296,7 @@ impl Journal {
         let before = Before {
             file: path.to_owned(),
             identity,
+            boot: self.boot.clone(),
             content,
         };
         let mut line = serde_json::to_vec(&before).map_err(|error| of(error.into()))?;
@@ -268,12 +360,15 @@ impl Journal {
             content: line.chars().take(120).collect(),
             expected: "a line of a journal",
         })?;
+        if before.is_outlived(self.boot.as_deref()) {
+            restored.outlived.push(before.file);
+            return Ok(());
+        }
         if before.is_replaced() {
             restored.vanished.push(before.file);
             return Ok(());
         }
-        let folder = before.file.parent().unwrap_or(&before.file);
-        let locked = self.lock_folder(folder);
+        let locked = self.lock_file(&before.file);
         match locked.and_then(|()| before.give_back()) {
             Ok(()) => restored.files.push(before.file),
             Err(RegulateError::Vanished { .. }) => restored.vanished.push(before.file),

@@ -133,6 +133,25 @@ pub(crate) fn check_group(name: &str) -> Result<(), RegulateError> {
     Ok(())
 }
 
+/// Refuses groups of which one is within another: what one is granted would be taken from the other too.
+///
+/// # Errors
+/// [`RegulateError::Group`], [`RegulateError::Overlap`] with the two.
+pub fn check_apart(groups: &[String]) -> Result<(), RegulateError> {
+    for (index, inner) in groups.iter().enumerate() {
+        check_group(inner)?;
+        let others = groups.iter().enumerate().filter(|(at, _)| *at != index);
+        let mut outers = others.map(|(_, outer)| outer);
+        if let Some(outer) = outers.find(|outer| Path::new(inner).starts_with(outer)) {
+            return Err(RegulateError::Overlap {
+                inner: inner.clone(),
+                outer: outer.clone(),
+            });
+        }
+    }
+    Ok(())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -145,6 +164,23 @@ mod tests {
         let other = lower.replace("7fff", "00ff");
         let back = merged(&other, "    MB:0=100;1=100\n");
         assert_eq!(back, "    MB:0=100;1=100\n    L3:0=00ff;1=00ff\n");
+    }
+
+    #[test]
+    fn groups_within_each_other_are_refused() {
+        let of = |names: &[&str]| {
+            let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
+            check_apart(&names)
+        };
+        of(&["batch", "batches", "a/batch"]).unwrap();
+        for names in [["a", "a/b"], ["a/b/c", "a"], ["a", "a/"]] {
+            let refused = of(&names).unwrap_err();
+            assert!(
+                matches!(refused, RegulateError::Overlap { .. }),
+                "{refused}"
+            );
+        }
+        assert!(matches!(of(&["../a"]), Err(RegulateError::Group { .. })));
     }
 
     #[test]

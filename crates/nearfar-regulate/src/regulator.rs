@@ -129,6 +129,8 @@ pub struct Regulator<'a> {
     journal: Option<Journal>,
     /// Causes, and who is gone, in the period before.
     last: Vec<(bool, bool)>,
+    /// When something was changed the last time.
+    changed_at_ms: f64,
 }
 
 impl<'a> Regulator<'a> {
@@ -150,16 +152,24 @@ impl<'a> Regulator<'a> {
             last: vec![(false, false); candidates.len()],
             candidates,
             journal,
+            changed_at_ms: f64::NEG_INFINITY,
         }
     }
 
-    /// One that slows only who moves much to the slow tier. It looks at the candidates in their order.
+    /// One that slows only who moves much to the slow tier. It looks at the candidates in their order. A single one is
+    /// the cause whatever it moves, since nobody else was named, and what it moves is told.
     #[must_use]
     pub fn attributed_by(mut self, attribution: Attribution<'a>) -> Self {
-        let (groups, floor) = (self.candidates.len(), self.controller.floor());
-        self.shares = Shares::new(groups, floor, Some(attribution.least()));
+        if !self.is_single() {
+            let (groups, floor) = (self.candidates.len(), self.controller.floor());
+            self.shares = Shares::new(groups, floor, Some(attribution.least()));
+        }
         self.attribution = Some(attribution);
         self
+    }
+
+    fn is_single(&self) -> bool {
+        self.candidates.len() == 1
     }
 
     /// Time between two steps.
@@ -180,9 +190,14 @@ impl<'a> Regulator<'a> {
             Some(attribution) => Some(attribution.look(now_ms)?),
             None => None,
         };
-        self.decide(now_ms, victim, seen.as_ref());
+        let is_settled = now_ms - self.observer.window_ms() >= self.changed_at_ms;
+        let since_change = if is_settled { victim } else { f64::NAN };
+        self.decide(now_ms, since_change, seen.as_ref());
         let had = self.had();
         let changes = self.changes()?;
+        if !changes.is_empty() && self.journal.is_some() {
+            self.changed_at_ms = now_ms;
+        }
         Ok(self.decision(now_ms, victim, seen, &had, changes))
     }
 
@@ -210,7 +225,7 @@ impl<'a> Regulator<'a> {
 
     fn decide(&mut self, now_ms: f64, victim: f64, seen: Option<&Seen>) {
         let controller = self.controller.as_mut();
-        let Some(seen) = seen else {
+        let Some(seen) = seen.filter(|_| self.candidates.len() > 1) else {
             self.shares.decide(controller, now_ms, victim, None);
             return;
         };

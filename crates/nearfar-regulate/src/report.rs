@@ -4,13 +4,21 @@ use nearfar_topology::perf::is_scaled;
 use serde_json::{Value, json};
 
 use crate::attribution::Attribution;
-use crate::observe::{BYTES_PER_S, Sureness, Waits};
+use crate::observe::{BYTES_PER_S, Observer, Sureness, Waits};
 use crate::regulator::{Decision, GroupDecision};
 
 /// What is needed beside decisions to tell them.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub struct Report {
+    victim: Watched,
     attribution: Option<Attributed>,
+}
+
+/// How it is known what the victim has.
+#[derive(Debug, Clone)]
+struct Watched {
+    tells: &'static str,
+    sureness: Sureness,
 }
 
 #[derive(Debug, Clone)]
@@ -21,14 +29,18 @@ struct Attributed {
 }
 
 impl Report {
-    /// A report of decisions that this attribution led to; none where nothing looks at groups.
-    pub fn new(attribution: Option<&Attribution<'_>>) -> Self {
+    /// A report of decisions that this observer and this attribution led to; none where nothing looks at groups.
+    pub fn new(observer: &dyn Observer, attribution: Option<&Attribution<'_>>) -> Self {
         let of = |attribution: &Attribution<'_>| Attributed {
             tier: attribution.tier().to_owned(),
             unit: attribution.unit(),
             sureness: attribution.sureness(),
         };
         Self {
+            victim: Watched {
+                tells: observer.tells(),
+                sureness: observer.sureness(),
+            },
             attribution: attribution.map(of),
         }
     }
@@ -72,6 +84,8 @@ impl Report {
         let line = json!({
             "at_ms": decision.at_ms,
             "victim": decision.victim,
+            "victim_sureness": self.victim.sureness.name(),
+            "victim_told_by": self.victim.tells,
             "waits": decision.waits.map(|waits| json!({
                 "memory": waits.memory,
                 "io": waits.io,
@@ -214,8 +228,16 @@ mod tests {
         }
     }
 
+    fn watched() -> Watched {
+        Watched {
+            tells: "a victim",
+            sureness: Sureness::Inferred,
+        }
+    }
+
     fn report(sureness: Sureness) -> Report {
         Report {
+            victim: watched(),
             attribution: Some(Attributed {
                 tier: "cxl".to_owned(),
                 unit: "B/s",
@@ -239,7 +261,11 @@ mod tests {
                         sampled";
         assert_eq!(none[0], expected);
         // Without a look at groups there is no cause to tell.
-        assert_eq!(Report::new(None).text(&decision(true)).len(), 1);
+        let alone = Report {
+            victim: watched(),
+            attribution: None,
+        };
+        assert_eq!(alone.text(&decision(true)).len(), 1);
     }
 
     #[test]
@@ -285,6 +311,8 @@ mod tests {
     fn programs_are_told_the_same() {
         let line = report(Sureness::Sampled).json(&decision(true)).unwrap();
         let line: Value = serde_json::from_str(&line).unwrap();
+        assert_eq!(line["victim_sureness"], "inferred");
+        assert_eq!(line["victim_told_by"], "a victim");
         assert_eq!(line["slow_tier"], "cxl");
         assert_eq!(line["sureness"], "sampled");
         assert_eq!(line["counted_percent"], 66.7);

@@ -572,8 +572,11 @@ fn of_regulation(error: &RegulateError) -> Exit {
         RegulateError::Goal { .. }
         | RegulateError::Server { .. }
         | RegulateError::Absolute { .. }
+        | RegulateError::Overlap { .. }
         | RegulateError::Record { .. } => Exit::Usage,
-        RegulateError::Garbled { .. } | RegulateError::Trace { .. } => Exit::Input,
+        RegulateError::Metric { .. }
+        | RegulateError::Garbled { .. }
+        | RegulateError::Trace { .. } => Exit::Input,
         RegulateError::Journal { .. } => Exit::Output,
         _ => Exit::Failure,
     }

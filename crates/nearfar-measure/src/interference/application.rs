@@ -2,7 +2,10 @@
 
 use std::io;
 use std::process::Command;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::thread;
+use std::time::Duration;
 
 use regex::Regex;
 use serde_json::Value;
@@ -47,6 +50,16 @@ impl ApplicationMetric {
             pattern,
             lower_is_better,
         })
+    }
+
+    /// The number that it finds in what a program has written; none where there is none, and of a time.
+    pub fn number(&self, text: &str) -> Option<f64> {
+        let found = match self {
+            Self::Seconds => None,
+            Self::Pattern { pattern, .. } => matched(pattern, text),
+            Self::Fio => report(text).and_then(|job| rate(&job)),
+        };
+        found.filter(|number| number.is_finite())
     }
 
     /// Whether less is better.
@@ -137,6 +150,14 @@ pub enum ApplicationError {
         /// What it said.
         words: String,
     },
+    /// The program does not end.
+    #[error("{command:?} does not end within {} s", limit.as_secs_f64())]
+    Slow {
+        /// The command line.
+        command: String,
+        /// What it was given.
+        limit: Duration,
+    },
     /// The output has no such number.
     #[error(
         "the output of {command:?} has no positive number where the metric is looked for: {words}"
@@ -150,12 +171,8 @@ pub enum ApplicationError {
 }
 
 impl Application {
-    /// Runs it to its end; its metric, or `None` if it was stopped.
-    pub(super) fn measure(
-        &self,
-        place: Place,
-        stop: &AtomicBool,
-    ) -> Result<Option<f64>, ApplicationError> {
+    /// Runs it to its end, or until it is stopped, which is none.
+    fn run(&self, place: Place, stop: &AtomicBool) -> Result<Option<Ended>, ApplicationError> {
         let failed = |source| ApplicationError::Run {
             command: self.command.clone(),
             source,
@@ -163,13 +180,52 @@ impl Application {
         let mut shell = Command::new("sh");
         shell.args(["-c", &self.command]);
         let process = Process::start(shell, place).map_err(failed)?;
-        let Some(ended) = process.wait(stop).map_err(failed)? else {
-            return Ok(None);
-        };
-        self.value(&ended).map(Some)
+        process.wait(stop).map_err(failed)
     }
 
-    fn value(&self, ended: &Ended) -> Result<f64, ApplicationError> {
+    /// Runs it to its end; its metric, or `None` if it was stopped.
+    pub(super) fn measure(
+        &self,
+        place: Place,
+        stop: &AtomicBool,
+    ) -> Result<Option<f64>, ApplicationError> {
+        let Some(ended) = self.run(place, stop)? else {
+            return Ok(None);
+        };
+        match self.number(&ended)? {
+            value if value > 0.0 => Ok(Some(value)),
+            _ => Err(self.no_metric(&ended)),
+        }
+    }
+
+    /// Runs it to its end, wherever the kernel puts it; its metric, which may be none of what there could be.
+    ///
+    /// # Errors
+    /// [`ApplicationError::Slow`] for one that does not end within `limit`, after which it is ended; what else keeps it
+    /// from being measured.
+    pub fn measure_within(&self, limit: Duration) -> Result<f64, ApplicationError> {
+        let stop = &AtomicBool::new(false);
+        let (running, ended) = mpsc::channel::<()>();
+        let ended = thread::scope(|scope| {
+            scope.spawn(move || {
+                if ended.recv_timeout(limit) == Err(RecvTimeoutError::Timeout) {
+                    stop.store(true, Ordering::Relaxed);
+                }
+            });
+            let ended = self.run(Place::default(), stop);
+            drop(running);
+            ended
+        });
+        match ended? {
+            Some(ended) => self.number(&ended),
+            None => Err(ApplicationError::Slow {
+                command: self.command.clone(),
+                limit,
+            }),
+        }
+    }
+
+    fn number(&self, ended: &Ended) -> Result<f64, ApplicationError> {
         if !ended.status.success() {
             return Err(ApplicationError::Failed {
                 command: self.command.clone(),
@@ -179,16 +235,18 @@ impl Application {
         }
         let found = match &self.metric {
             ApplicationMetric::Seconds => Some(ended.elapsed.as_secs_f64()),
-            ApplicationMetric::Pattern { pattern, .. } => {
-                matched(pattern, &ended.output).or_else(|| matched(pattern, &ended.errors))
-            }
-            ApplicationMetric::Fio => report(&ended.output).and_then(|job| rate(&job)),
+            metric => metric
+                .number(&ended.output)
+                .or_else(|| metric.number(&ended.errors)),
         };
-        let found = found.filter(|value| value.is_finite() && *value > 0.0);
-        found.ok_or_else(|| ApplicationError::NoMetric {
+        found.ok_or_else(|| self.no_metric(ended))
+    }
+
+    fn no_metric(&self, ended: &Ended) -> ApplicationError {
+        ApplicationError::NoMetric {
             command: self.command.clone(),
             words: ended.words(),
-        })
+        }
     }
 }
 
@@ -244,6 +302,29 @@ mod tests {
         assert!(time >= 0.05);
         let report = r#"echo '{"jobs":[{"read":{"bw_bytes":5},"write":{"bw_bytes":7}}]}'"#;
         assert_eq!(run(report, ApplicationMetric::Fio).unwrap(), Some(12.0));
+    }
+
+    #[test]
+    fn a_number_is_read_once_and_within_a_time() {
+        let of = |command: &str| Application {
+            command: command.to_owned(),
+            metric: pattern("rate ([0-9.]+)"),
+            places_itself: false,
+        };
+        let second = Duration::from_secs(1);
+        let quick = of("echo 'rate 12.5'; echo 'rate 0' >&2");
+        assert_eq!(quick.measure_within(20 * second).unwrap(), 12.5);
+        // Nothing is a number of a service that stands still.
+        let still = of("echo 'rate 0'");
+        assert_eq!(still.measure_within(20 * second).unwrap(), 0.0);
+        let began = std::time::Instant::now();
+        let slow = of("sleep 60").measure_within(second / 10).unwrap_err();
+        assert!(
+            slow.to_string().contains("does not end within 0.1 s"),
+            "{slow}"
+        );
+        assert!(began.elapsed() < 30 * second);
+        assert_eq!(pattern("rate ([0-9e]+)").number("rate 1e999"), None);
     }
 
     #[test]

@@ -13,6 +13,7 @@ mod causes;
 mod effect;
 mod error;
 mod execute;
+mod in_use;
 mod machine_state;
 mod matrix;
 mod modelled;

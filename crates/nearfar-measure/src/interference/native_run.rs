@@ -50,6 +50,11 @@ impl NativePlan<'_> {
         self.plan.memory_bytes()
     }
 
+    /// What a reader of its figures should know of the file or device of storage load.
+    pub fn warning(&self) -> Option<&str> {
+        self.storage.as_ref().and_then(Storage::warning)
+    }
+
     /// About how long all points take; for each run of an application, 10 s are assumed.
     pub fn time(&self) -> Duration {
         let points = self.matrix.points.iter();

@@ -12,6 +12,7 @@ use std::time::Duration;
 use nearfar_memory::sys::{Ending, SysError, free_bytes};
 use serde_json::Value;
 
+use super::in_use::users;
 use super::traffic::StoragePattern;
 use crate::process::{Ended, Place, Process, find_program};
 
@@ -19,6 +20,9 @@ use crate::process::{Ended, Place, Process, find_program};
 const EXCLUSIVE: i32 = 0o200;
 /// The error of a device that is mounted or part of another (errno(3)).
 const BUSY: i32 = 16;
+
+/// Processes that are told by name.
+const USERS_TOLD_MAX: usize = 8;
 
 /// Bytes that are written between two looks at whether the user wants to stop.
 const WRITTEN_BYTES: usize = 1 << 20;
@@ -117,6 +121,8 @@ pub(super) struct Storage {
     /// Whether the file is to be made, and removed in the end.
     is_ours: bool,
     is_made: bool,
+    /// What a reader of figures of it should know.
+    warning: Option<String>,
 }
 
 impl Storage {
@@ -127,7 +133,12 @@ impl Storage {
             path: options.path.clone(),
             reason: reason.to_owned(),
         };
-        let is_ours = match fs::metadata(&options.path) {
+        let found = fs::metadata(&options.path);
+        let warning = found
+            .as_ref()
+            .ok()
+            .and_then(|found| open_elsewhere(&options.path, found));
+        let is_ours = match found {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 check_room(options)?;
                 true
@@ -151,7 +162,13 @@ impl Storage {
             fio,
             is_ours,
             is_made: false,
+            warning,
         })
+    }
+
+    /// What a reader of figures of it should know; none where nobody else has it open, as far as this process may see.
+    pub(super) fn warning(&self) -> Option<&str> {
+        self.warning.as_deref()
     }
 
     /// Makes the file if there is none.
@@ -338,16 +355,41 @@ fn check_device(path: &Path) -> Result<(), StorageError> {
         .read(true)
         .custom_flags(EXCLUSIVE)
         .open(path);
-    let reason = match opened {
-        Ok(_) => return Ok(()),
-        Err(error) if error.raw_os_error() == Some(BUSY) => {
+    opened.map(drop).map_err(|error| of_device(path, &error))
+}
+
+/// Why a device could not be opened for this process alone.
+fn of_device(path: &Path, error: &io::Error) -> StorageError {
+    let reason = match error.raw_os_error() {
+        Some(BUSY) => {
             "the device is in use, mounted or part of another one: name a free one, or a file on it"
                 .to_owned()
         }
-        Err(error) => format!("the device cannot be opened: {error}"),
+        _ => format!("the device cannot be opened: {error}"),
     };
     let path = path.to_owned();
-    Err(StorageError::Path { path, reason })
+    StorageError::Path { path, reason }
+}
+
+/// Who else has a file or a device open, for people.
+fn open_elsewhere(path: &Path, found: &fs::Metadata) -> Option<String> {
+    let users = users(Path::new("/proc"), found);
+    let told = users.iter().take(USERS_TOLD_MAX);
+    let told: Vec<String> = told
+        .map(|user| format!("{} ({})", user.process, user.name))
+        .collect();
+    let more = match users.len().saturating_sub(USERS_TOLD_MAX) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    (!users.is_empty()).then(|| {
+        format!(
+            "{} is open in other processes, whose requests are in the figures, and whose content a load of writes \
+             changes: {}{more}",
+            path.display(),
+            told.join(", ")
+        )
+    })
 }
 
 /// Writes a file full of numbers that no storage can compress; false if it was stopped.
@@ -399,7 +441,67 @@ mod tests {
             fio: PathBuf::from("fio"),
             is_ours,
             is_made: false,
+            warning: None,
         }
+    }
+
+    #[test]
+    fn a_device_in_use_is_told_from_one_that_cannot_be_opened() {
+        let of = |number| {
+            let error = io::Error::from_raw_os_error(number);
+            of_device(Path::new("/dev/nvme9n1"), &error).to_string()
+        };
+        let busy = of(BUSY);
+        assert!(
+            busy.starts_with("/dev/nvme9n1: the device is in use, mounted"),
+            "{busy}"
+        );
+        // EACCES.
+        assert!(of(13).contains("cannot be opened"), "{}", of(13));
+    }
+
+    /// Looks at a device that the kernel has mounted, where this process sees one.
+    #[test]
+    fn a_mounted_device_is_refused() {
+        let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap();
+        let sources = mounts.lines().filter_map(|line| {
+            let (_, source) = line.split_once(" - ")?;
+            source.split(' ').nth(1).map(PathBuf::from)
+        });
+        let is_device = |path: &PathBuf| {
+            let found = fs::metadata(path);
+            found.is_ok_and(|found| found.file_type().is_block_device()) && File::open(path).is_ok()
+        };
+        let Some(device) = sources.into_iter().find(is_device) else {
+            let skipped = "skipped: this process may open no device that is mounted\n";
+            io::stderr().write_all(skipped.as_bytes()).unwrap();
+            return;
+        };
+        let refused = check_device(&device).unwrap_err().to_string();
+        assert!(refused.contains("the device is in use"), "{refused}");
+    }
+
+    #[test]
+    fn a_file_that_others_have_open_is_told_with_who_they_are() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("load");
+        fs::write(&path, "somebody's").unwrap();
+        let found = fs::metadata(&path).unwrap();
+        assert_eq!(open_elsewhere(&path, &found), None);
+        let mut child = Command::new("sleep")
+            .arg("60")
+            .stdin(File::open(&path).unwrap())
+            .spawn()
+            .unwrap();
+        let told = open_elsewhere(&path, &found);
+        child.kill().unwrap();
+        child.wait().unwrap();
+        let told = told.unwrap();
+        let expected = format!(
+            "open in other processes, whose requests are in the figures, and whose content a load of writes changes: {} (",
+            child.id()
+        );
+        assert!(told.contains(&expected), "{told}");
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Pressure stall information of a group (kernel documentation, PSI).
 
-use super::Observer;
 use super::rate::Rate;
+use super::{Observer, Sureness};
 use crate::error::RegulateError;
 use crate::machine::{MachineFiles, check_group};
 
@@ -75,6 +75,10 @@ fn file_of(folder: &str, kind: &str) -> String {
 impl Observer for Pressure {
     fn tells(&self) -> &'static str {
         "memory pressure of the victim's group: waits for pages only, not for loads"
+    }
+
+    fn sureness(&self) -> Sureness {
+        Sureness::Inferred
     }
 
     fn victim(&mut self, now_ms: f64) -> Result<f64, RegulateError> {

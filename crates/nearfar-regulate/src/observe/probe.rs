@@ -3,7 +3,7 @@
 use std::hint::black_box;
 use std::time::Instant;
 
-use super::Observer;
+use super::{Observer, Sureness};
 use crate::error::RegulateError;
 
 /// Entries of the chain, 64 bytes each: larger than the last level of most machines.
@@ -78,6 +78,10 @@ impl Default for NearProbe {
 impl Observer for NearProbe {
     fn tells(&self) -> &'static str {
         "latency of near memory, by a probe of its own: sees every tier's traffic, names no task"
+    }
+
+    fn sureness(&self) -> Sureness {
+        Sureness::Sampled
     }
 
     fn victim(&mut self, _now_ms: f64) -> Result<f64, RegulateError> {

@@ -2,8 +2,8 @@
 
 use std::io::ErrorKind;
 
-use super::Observer;
 use super::rate::Rate;
+use super::{Observer, Sureness};
 use crate::error::RegulateError;
 use crate::machine::{MachineFiles, check_group};
 
@@ -79,6 +79,10 @@ pub(super) fn monitored(
 impl Observer for Traffic {
     fn tells(&self) -> &'static str {
         "bytes of the victim's group by resctrl, all tiers together: its demand must not change"
+    }
+
+    fn sureness(&self) -> Sureness {
+        Sureness::Counted
     }
 
     fn victim(&mut self, now_ms: f64) -> Result<f64, RegulateError> {

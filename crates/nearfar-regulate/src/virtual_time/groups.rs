@@ -3,7 +3,7 @@
 use nearfar_model::simulation::{Access, Group, Machine, MachineError, TierName, run_beside};
 
 use super::plant::{SHARES, SPAN, Slowing, slowed};
-use super::regulated::{Happened, TICK_MS, World, regulate};
+use super::regulated::{Happened, TICK_MS, World, lost, regulate};
 use super::replay::{ALONE_MS, BESIDE_MS, MEASURED_MS, reaction_ms};
 use crate::control::Controller;
 use crate::error::RegulateError;
@@ -256,7 +256,7 @@ pub fn rate_groups(
     let unregulated = plant.state(1.0, 1.0);
     Ok(GroupsQuality {
         recovered_percent: 100.0 * last[0] / undisturbed[0],
-        cost_percent: 100.0 * (1.0 - last[1] / unregulated[1]),
+        cost_percent: 100.0 * lost(last[1], unregulated[1]),
         innocent_percent: 100.0 * last[2] / undisturbed[2],
         innocent_granted_percent: 100.0 * groups.least_granted,
         reaction_ms: reaction_ms(&victims),

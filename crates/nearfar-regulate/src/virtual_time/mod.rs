@@ -16,5 +16,7 @@ mod trace;
 pub use self::groups::{GroupsPlant, GroupsQuality, Innocent, Telling, rate_groups};
 pub use self::plant::{Plant, Scenario, Slowing};
 pub use self::recording::Recording;
-pub use self::replay::{GroupReplayed, Quality, Replayed, ReplayedQuality, Tick, rate, replay};
+pub use self::replay::{
+    GroupReplayed, Quality, Rated, Replayed, ReplayedQuality, Tick, rate, replay,
+};
 pub use self::trace::{Demand, Trace, read_trace};

@@ -160,6 +160,11 @@ impl Plant {
         Ok(Self::new(full, steady, frequencies))
     }
 
+    /// Bandwidth of the aggressor when it is not slowed.
+    pub fn full_gb_per_s(&self) -> f64 {
+        self.full_gb_per_s
+    }
+
     /// Share that the victim has beside an aggressor at this share of its speed.
     pub fn victim(&self, aggressor: f64) -> f64 {
         interpolated(&self.steady, aggressor).unwrap_or(1.0)

@@ -20,6 +20,8 @@ pub(super) const TICK_MS: f64 = 10.0;
 /// What observers' shares, and counters of groups, vary by.
 const NOISE: f64 = 0.005;
 const COUNTER_NOISE: f64 = 0.05;
+/// More than rounding adds up to.
+const LOST_LEAST: f64 = 1e-9;
 
 /// What happens in a tick.
 pub(super) struct Happened {
@@ -49,6 +51,10 @@ struct Victim(Sensors);
 impl Observer for Victim {
     fn tells(&self) -> &'static str {
         "the simulated victim"
+    }
+
+    fn sureness(&self) -> Sureness {
+        Sureness::Counted
     }
 
     fn victim(&mut self, _now_ms: f64) -> Result<f64, RegulateError> {
@@ -153,6 +159,12 @@ pub(super) fn regulate(
         }
     }
     Ok(())
+}
+
+/// Share of what there was that is lost. What sums of ticks cannot tell from nothing is nothing.
+pub(super) fn lost(kept: f64, free: f64) -> f64 {
+    let lost = 1.0 - kept / free;
+    if lost.abs() > LOST_LEAST { lost } else { 0.0 }
 }
 
 /// From -1 to 1, the same for the same seed.

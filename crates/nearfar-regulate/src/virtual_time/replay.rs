@@ -1,7 +1,7 @@
 //! Aggressors that do what a trace says, regulated in virtual time.
 
 use super::plant::{Plant, Slowing};
-use super::regulated::{Happened, TICK_MS, World, regulate};
+use super::regulated::{Happened, TICK_MS, World, lost, regulate};
 use super::trace::Trace;
 use crate::bucket::TokenBucket;
 use crate::control::Controller;
@@ -278,21 +278,20 @@ impl Replayed {
         let percent = |of: fn(&(&Tick, &Tick)) -> f64| {
             100.0 * pairs.iter().map(of).sum::<f64>() / pairs.len() as f64
         };
-        let lost = |of: &dyn Fn(&Tick) -> f64| {
+        let lost_of = |of: &dyn Fn(&Tick) -> f64| {
             let sum = |ticks: &[Tick]| ticks.iter().map(of).sum::<f64>();
-            let (kept, free) = (sum(&self.ticks), sum(&self.unregulated));
-            if free > 0.0 { 1.0 - kept / free } else { 0.0 }
+            lost(sum(&self.ticks), sum(&self.unregulated))
         };
         let group = |(index, name): (usize, &String)| GroupReplayed {
             name: name.clone(),
-            cost_percent: 100.0 * lost(&|tick| tick.gb_per_s[index]),
+            cost_percent: 100.0 * lost_of(&|tick| tick.gb_per_s[index]),
             granted_percent: 100.0
                 * self
                     .ticks
                     .iter()
                     .fold(1.0, |least, tick| tick.granted[index].min(least)),
         };
-        let cost = lost(&Tick::aggressors_gb_per_s);
+        let cost = lost_of(&Tick::aggressors_gb_per_s);
         let is_asked = |tick: &Tick| tick.aggressors_gb_per_s() > 0.0;
         let first = self.unregulated.iter().position(is_asked).unwrap_or(0);
         let victims: Vec<f64> = self.ticks[first..].iter().map(|tick| tick.victim).collect();
@@ -323,6 +322,15 @@ pub struct Quality {
     pub cuts: usize,
 }
 
+/// A controller beside an aggressor that comes after a second and stays.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Rated {
+    /// How well it went.
+    pub quality: Quality,
+    /// What happened, of one group.
+    pub ticks: Vec<Tick>,
+}
+
 /// Lets a controller regulate an aggressor that comes after a second and stays.
 ///
 /// # Errors
@@ -331,7 +339,7 @@ pub fn rate(
     plant: &Plant,
     controller: Box<dyn Controller + '_>,
     slowing: Slowing,
-) -> Result<Quality, RegulateError> {
+) -> Result<Rated, RegulateError> {
     let until_ms = ALONE_MS + BESIDE_MS;
     let trace = Trace::all_from(ALONE_MS);
     let ticks = regulated(plant, controller, slowing, &trace, until_ms)?;
@@ -340,19 +348,20 @@ pub fn rate(
     let mean = |value: fn(&Tick) -> f64| {
         measured.iter().map(|tick| value(tick)).sum::<f64>() / measured.len() as f64
     };
-    let cost = 1.0 - mean(Tick::aggressors_gb_per_s) / plant.full_gb_per_s;
+    let cost = lost(mean(Tick::aggressors_gb_per_s), plant.full_gb_per_s);
     let beside = ticks.iter().filter(|tick| tick.at_ms > ALONE_MS);
     let victims: Vec<f64> = beside.map(|tick| tick.victim).collect();
     let cuts = measured
         .windows(2)
         .filter(|two| two[1].least_granted() < two[0].least_granted());
-    Ok(Quality {
+    let quality = Quality {
         recovered_percent: 100.0 * mean(|tick| tick.victim),
         cost_percent: 100.0 * cost,
         cost_ratio_to_published: cost / PUBLISHED_COST,
         reaction_ms: reaction_ms(&victims),
         cuts: cuts.count(),
-    })
+    };
+    Ok(Rated { quality, ticks })
 }
 
 /// When the victim begins to have nine tenths for a fifth of a second, by what it had in each tick.
@@ -384,9 +393,14 @@ mod tests {
 
     #[test]
     fn ours_gives_back_more_for_less_and_sooner_than_the_published_loop() {
-        let ours = rate(&cliff(), ours(), Slowing::Bandwidth).unwrap();
+        let rated = rate(&cliff(), ours(), Slowing::Bandwidth).unwrap();
+        let ours = rated.quality;
         let published = || Box::new(Published::new(Goal::default()));
-        let theirs = rate(&cliff(), published(), Slowing::Quota).unwrap();
+        let theirs = rate(&cliff(), published(), Slowing::Quota).unwrap().quality;
+        assert_eq!(
+            rated.ticks.len(),
+            ((ALONE_MS + BESIDE_MS) / TICK_MS) as usize
+        );
         assert!(ours.recovered_percent >= 95.0, "{ours:?}");
         assert!(ours.cost_ratio_to_published <= 0.5, "{ours:?}");
         assert!(ours.reaction_ms.is_some_and(|ms| ms < 500.0), "{ours:?}");
@@ -394,10 +408,28 @@ mod tests {
         assert!(theirs.cost_percent > ours.cost_percent, "{theirs:?}");
         assert!(theirs.reaction_ms > ours.reaction_ms, "{theirs:?}");
         // A knob that takes little gives little back, whoever turns it.
-        let slow = rate(&cliff(), published(), Slowing::Frequency).unwrap();
+        let slow = rate(&cliff(), published(), Slowing::Frequency)
+            .unwrap()
+            .quality;
         assert!((slow.recovered_percent - 69.5).abs() < 2.0, "{slow:?}");
         assert!((slow.cost_percent - 10.0).abs() < 1.0, "{slow:?}");
         assert_eq!(slow.reaction_ms, None);
+    }
+
+    #[test]
+    fn who_loses_nothing_loses_exactly_nothing() {
+        // The victim has its goal beside all that the aggressor moves.
+        let harmless = Plant::new(10.0, vec![(1.0, 0.99)], vec![(1.0, 1.0)]);
+        for slowing in [Slowing::Bandwidth, Slowing::Quota, Slowing::Frequency] {
+            let quality = rate(&harmless, ours(), slowing).unwrap().quality;
+            assert_eq!(quality.cost_percent, 0.0, "{slowing:?}");
+            let trace = read_trace("ms,a,b\n0,0.3,0.1\n700,0.1,0.7\n").unwrap();
+            let quality = replay(&harmless, ours(), slowing, &trace)
+                .unwrap()
+                .quality();
+            assert_eq!(quality.cost_percent, 0.0, "{slowing:?}");
+            assert!(quality.groups.iter().all(|group| group.cost_percent == 0.0));
+        }
     }
 
     #[test]

@@ -58,10 +58,10 @@ impl Drop for Disk {
 #[test]
 fn on_a_full_disk_nothing_is_changed_and_the_journal_stays_whole() {
     let Some(disk) = Disk::mount(64) else { return };
-    let (folder, _) = captured();
+    let (folder, machine) = captured();
     let before = content(folder.path());
     let place = disk.0.path().join("journal");
-    let (mut journal, _) = Journal::recover(&place).unwrap();
+    let (mut journal, _) = Journal::recover(&place, &machine).unwrap();
     let quota = folder.path().join(QUOTA);
     // There is room for this one, and for a part of the next.
     journal.change(&quota, "1000 100000\n").unwrap();
@@ -89,7 +89,7 @@ fn a_regulator_whose_disk_is_full_ends_and_leaves_the_machine_as_it_was() {
     let Some(disk) = Disk::mount(64) else { return };
     let (folder, machine) = captured();
     let before = content(folder.path());
-    let (journal, _) = Journal::recover(&disk.0.path().join("journal")).unwrap();
+    let (journal, _) = Journal::recover(&disk.0.path().join("journal"), &machine).unwrap();
     let mut regulator = regulator(&machine, Some(journal));
     disk.fill();
     let ended = regulator.step(0.0).unwrap_err();
@@ -119,8 +119,8 @@ fn missing_rights_are_told_with_the_file() {
         return;
     }
     let place = tempfile::tempdir().unwrap();
-    let (journal, _) = Journal::recover(&place.path().join("journal")).unwrap();
     let machine = nearfar_regulate::machine::MachineFiles::below(root);
+    let (journal, _) = Journal::recover(&place.path().join("journal"), &machine).unwrap();
     let mut regulator = regulator(&machine, Some(journal));
     let denied = regulator.step(0.0).unwrap_err();
     assert!(
@@ -137,7 +137,7 @@ fn missing_rights_are_told_with_the_file() {
 #[test]
 fn a_controller_that_goes_away_ends_the_regulator() {
     let (folder, machine) = captured();
-    let (journal, _) = Journal::recover(&folder.path().join("journal")).unwrap();
+    let (journal, _) = Journal::recover(&folder.path().join("journal"), &machine).unwrap();
     let mut regulator = regulator(&machine, Some(journal));
     regulator.step(0.0).unwrap();
     take_away(folder.path());
@@ -147,7 +147,7 @@ fn a_controller_that_goes_away_ends_the_regulator() {
     assert_eq!(restored.vanished, [folder.path().join(QUOTA)]);
     // What comes back is the kernel's own, and nothing of it is in a journal.
     put(folder.path(), QUOTA, "max 100000\n");
-    let (_, left) = Journal::recover(&folder.path().join("journal")).unwrap();
+    let (_, left) = Journal::recover(&folder.path().join("journal"), &machine).unwrap();
     assert!(left.files.is_empty());
 }
 

@@ -20,6 +20,7 @@ use nearfar_regulate::observe::{
     SlowTiers, Sureness, cxl_events,
 };
 use nearfar_regulate::regulator::{Candidate, Decision, Regulator};
+use nearfar_regulate::report::Report;
 use nearfar_regulate::virtual_time::{Recording, Trace, read_trace};
 use tempfile::TempDir;
 
@@ -338,6 +339,10 @@ impl Observer for Always {
         "always the same"
     }
 
+    fn sureness(&self) -> Sureness {
+        Sureness::Counted
+    }
+
     fn victim(&mut self, _now_ms: f64) -> Result<f64, RegulateError> {
         Ok(self.0)
     }
@@ -380,7 +385,7 @@ fn steps(
 fn only_the_group_that_goes_to_the_slow_tier_is_slowed() {
     let (folder, machine) = tree();
     let root = folder.path();
-    let (journal, _) = Journal::recover(&root.join("journal")).unwrap();
+    let (journal, _) = Journal::recover(&root.join("journal"), &machine).unwrap();
     let (attribution, missing) = Attribution::find(&machine, &names(&GROUPS), &[]).unwrap();
     assert_eq!(missing.len(), 1, "{missing:?}");
     let attribution = attribution.unwrap();
@@ -434,7 +439,7 @@ fn nobody_is_slowed_for_what_counters_say_others_move() {
 fn a_candidate_that_ends_leaves_the_others_regulated() {
     let (folder, machine) = tree();
     let root = folder.path();
-    let (journal, _) = Journal::recover(&root.join("journal")).unwrap();
+    let (journal, _) = Journal::recover(&root.join("journal"), &machine).unwrap();
     let groups = GroupTraffic::find(&machine, &names(&GROUPS)).unwrap();
     let attribution = Attribution::new(Box::new(groups), None, "cxl");
     let mut regulator = regulator(&machine, Some(journal)).attributed_by(attribution);
@@ -457,12 +462,47 @@ fn a_candidate_that_ends_leaves_the_others_regulated() {
     assert_eq!(regulator.end().unwrap().vanished.len(), 2);
 }
 
+#[test]
+fn a_single_group_is_the_cause_and_what_it_moves_is_told() {
+    let (folder, machine) = tree();
+    let root = folder.path();
+    let name = [GROUPS[0].to_owned()];
+    let groups = GroupTraffic::find(&machine, &name).unwrap();
+    let attribution = Attribution::new(Box::new(groups), None, "cxl");
+    let victim = Always(0.2);
+    let report = Report::new(&victim, Some(&attribution));
+    let quota = Quota::find(&machine, GROUPS[0], 4).unwrap();
+    let mut regulator = Regulator::new(
+        machine.clone(),
+        Box::new(victim),
+        Box::new(TierAware::new(Goal::default())),
+        vec![Candidate::new(GROUPS[0], Box::new(quota))],
+        None,
+    )
+    .attributed_by(attribution);
+    // It is slowed before anything is known, and though it moves next to nothing: nobody else was named.
+    let first = regulator.step(0.0).unwrap();
+    assert!(first.groups[0].is_cause && first.granted < 1.0, "{first:?}");
+    monitor(root, GROUPS[0], 50_000, 0);
+    let second = regulator.step(50.0).unwrap();
+    assert!(second.groups[0].is_cause && second.granted < first.granted);
+    assert!((second.groups[0].slow - 1e6).abs() < 1.0, "{second:?}");
+    let line: serde_json::Value = serde_json::from_str(&report.json(&second).unwrap()).unwrap();
+    assert_eq!(line["groups"][0]["sureness"], "counted");
+    assert_eq!(line["groups"][0]["slow"], second.groups[0].slow);
+    assert_eq!(line["victim_sureness"], "counted");
+}
+
 /// A victim that has little, and at whose first look a group ends.
 struct Ends(Option<std::path::PathBuf>);
 
 impl Observer for Ends {
     fn tells(&self) -> &'static str {
         "little"
+    }
+
+    fn sureness(&self) -> Sureness {
+        Sureness::Counted
     }
 
     fn victim(&mut self, _now_ms: f64) -> Result<f64, RegulateError> {
@@ -477,7 +517,7 @@ impl Observer for Ends {
 fn a_candidate_may_end_during_a_step_and_come_again() {
     let (folder, machine) = tree();
     let root = folder.path();
-    let (journal, _) = Journal::recover(&root.join("journal")).unwrap();
+    let (journal, _) = Journal::recover(&root.join("journal"), &machine).unwrap();
     let candidate =
         |group| Candidate::new(group, Box::new(Quota::find(&machine, group, 4).unwrap()));
     let mut regulator = Regulator::new(
@@ -510,7 +550,7 @@ fn a_candidate_may_end_during_a_step_and_come_again() {
 fn another_group_of_a_name_is_never_taken_for_the_one_that_was_slowed() {
     let (folder, machine) = tree();
     let root = folder.path();
-    let (journal, _) = Journal::recover(&root.join("journal")).unwrap();
+    let (journal, _) = Journal::recover(&root.join("journal"), &machine).unwrap();
     let mut regulator = regulator(&machine, Some(journal));
     let first = regulator.step(0.0).unwrap();
     assert!(first.groups.iter().all(|group| group.granted < 1.0));
@@ -538,7 +578,7 @@ fn another_group_of_a_name_is_never_taken_for_the_one_that_was_slowed() {
 fn recorded(journal: bool) -> (Trace, Decision) {
     let (folder, machine) = tree();
     let root = folder.path();
-    let journal = journal.then(|| Journal::recover(&root.join("journal")).unwrap().0);
+    let journal = journal.then(|| Journal::recover(&root.join("journal"), &machine).unwrap().0);
     let is_real = journal.is_some();
     let groups = GroupTraffic::find(&machine, &names(&GROUPS)).unwrap();
     let attribution = Attribution::new(Box::new(groups), None, "cxl");
@@ -679,7 +719,7 @@ fn a_server_is_named_as_the_cause_by_what_it_counts() {
     fs::remove_dir_all(root.join("sys/fs/resctrl")).unwrap();
     let mut server = Server::start(5e9);
     let servers = [server.named("batch")];
-    let (journal, _) = Journal::recover(&root.join("journal")).unwrap();
+    let (journal, _) = Journal::recover(&root.join("journal"), &machine).unwrap();
     let (attribution, _) = Attribution::find(&machine, &names(&GROUPS), &servers).unwrap();
     let attribution = attribution.unwrap();
     assert_eq!(attribution.sureness(), Sureness::Inferred);

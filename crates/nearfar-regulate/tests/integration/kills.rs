@@ -33,7 +33,7 @@ fn changes_until_it_is_killed() {
         Box::new(Pin::find(&machine, "batch", &victim).unwrap()),
     ];
     loop {
-        let (mut journal, _) = Journal::recover(&root.join("journal")).unwrap();
+        let (mut journal, _) = Journal::recover(&root.join("journal"), &machine).unwrap();
         for granted in [0.5, 0.25, 0.75, 0.1, 1.0] {
             for knob in &knobs {
                 for (path, content) in knob.changes(&machine, granted).unwrap() {
@@ -46,7 +46,7 @@ fn changes_until_it_is_killed() {
 
 #[test]
 fn killed_at_random_points_it_leaves_the_machine_as_it_was() {
-    let (folder, _) = captured();
+    let (folder, machine) = captured();
     let root = folder.path();
     let before = content(root);
     let mut random = 0x1234_5678_9abc_def0_u64;
@@ -65,7 +65,7 @@ fn killed_at_random_points_it_leaves_the_machine_as_it_was() {
         thread::sleep(Duration::from_micros(2_000 + (random >> 33) % 20_000));
         child.kill().unwrap();
         child.wait().unwrap();
-        let (journal, found) = Journal::recover(&root.join("journal")).unwrap();
+        let (journal, found) = Journal::recover(&root.join("journal"), &machine).unwrap();
         restored += usize::from(!found.files.is_empty());
         assert_eq!(content(root), before, "kill {kill}");
         drop(journal);
@@ -81,7 +81,7 @@ fn changes_a_quota_until_it_is_killed() {
     let Ok(group) = env::var(GROUP) else { return };
     let folder = env::var(VICTIM).unwrap();
     let machine = MachineFiles::below(Path::new("/"));
-    let (mut journal, _) = Journal::recover(&Path::new(&folder).join("journal")).unwrap();
+    let (mut journal, _) = Journal::recover(&Path::new(&folder).join("journal"), &machine).unwrap();
     let knob = Quota::find(&machine, &group, 1).unwrap();
     for granted in [0.5, 0.25, 0.75, 0.1].into_iter().cycle() {
         for (path, content) in knob.changes(&machine, granted).unwrap() {

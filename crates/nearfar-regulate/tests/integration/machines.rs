@@ -8,7 +8,7 @@ use nearfar_regulate::error::RegulateError;
 use nearfar_regulate::journal::Journal;
 use nearfar_regulate::knob::{Bandwidth, Frequency, Knob, Pin, Quota};
 use nearfar_regulate::machine::MachineFiles;
-use nearfar_regulate::observe::{Observer, Pressure, Traffic};
+use nearfar_regulate::observe::{Observer, Pressure, Sureness, Traffic};
 use nearfar_regulate::regulator::{Candidate, Regulator};
 use nearfar_topology::IdList;
 use tempfile::TempDir;
@@ -89,6 +89,9 @@ pub const TREE: [(&str, &str); 24] = [
     ),
 ];
 
+/// The quota of the group that is regulated.
+const QUOTA: &str = "sys/fs/cgroup/batch/cpu.max";
+
 /// A captured tree in a folder of its own.
 pub fn captured() -> (TempDir, MachineFiles) {
     let folder = tempfile::tempdir().unwrap();
@@ -156,7 +159,7 @@ fn what_others_change_in_schemata_meanwhile_stays() {
     let file = "sys/fs/resctrl/batch/schemata";
     let knob = Bandwidth::find(&machine, "batch", None).unwrap();
     let place = folder.path().join("journal");
-    let (mut journal, _) = Journal::recover(&place).unwrap();
+    let (mut journal, _) = Journal::recover(&place, &machine).unwrap();
     let mut change = |granted| {
         for (path, content) in knob.changes(&machine, granted).unwrap() {
             journal.change(&path, &content).unwrap();
@@ -279,7 +282,7 @@ fn a_group_is_moved_away_from_the_victims_cores_and_back() {
     let older = Pin::find(&machine, "batch", &cpus("3")).unwrap();
     assert_eq!(older.changes(&machine, 0.3).unwrap()[0].1, "0-2,4-6\n");
     // It is moved once, however often less is granted, and has all of them in the end.
-    let (journal, _) = Journal::recover(&folder.path().join("journal")).unwrap();
+    let (journal, _) = Journal::recover(&folder.path().join("journal"), &machine).unwrap();
     let mut regulator = Regulator::new(
         machine.clone(),
         Box::new(Always(0.2)),
@@ -465,6 +468,10 @@ impl Observer for Always {
         "always the same"
     }
 
+    fn sureness(&self) -> Sureness {
+        Sureness::Counted
+    }
+
     fn victim(&mut self, _now_ms: f64) -> Result<f64, RegulateError> {
         Ok(self.0)
     }
@@ -498,7 +505,11 @@ fn a_dry_run_says_what_it_would_write_and_writes_nothing() {
 fn everything_is_as_it_was_after_the_end_and_after_an_error() {
     let (folder, machine) = captured();
     let before = content(folder.path());
-    let journal = || Journal::recover(&folder.path().join("journal")).unwrap().0;
+    let journal = || {
+        Journal::recover(&folder.path().join("journal"), &machine)
+            .unwrap()
+            .0
+    };
     let mut first = regulator(&machine, Some(journal()));
     for step in 0..5 {
         first.step(f64::from(step) * 50.0).unwrap();
@@ -524,29 +535,39 @@ fn everything_is_as_it_was_after_the_end_and_after_an_error() {
 
 #[test]
 fn a_second_regulator_is_refused_and_a_garbled_journal_is_named() {
-    let (folder, _) = captured();
+    let (folder, machine) = captured();
     let journal = folder.path().join("journal");
-    let (first, _) = Journal::recover(&journal).unwrap();
+    let (first, _) = Journal::recover(&journal, &machine).unwrap();
     assert!(matches!(
-        Journal::recover(&journal),
+        Journal::recover(&journal, &machine),
         Err(RegulateError::Busy { .. })
     ));
     drop(first);
     fs::write(journal.join("changes"), "not a journal\n").unwrap();
     assert!(matches!(
-        Journal::recover(&journal),
+        Journal::recover(&journal, &machine),
         Err(RegulateError::Garbled { .. })
     ));
     // A line without its end belongs to a change that was not made.
     fs::write(journal.join("changes"), "{\"file\":\"/no").unwrap();
-    assert!(Journal::recover(&journal).unwrap().1.files.is_empty());
+    assert!(
+        Journal::recover(&journal, &machine)
+            .unwrap()
+            .1
+            .files
+            .is_empty()
+    );
 }
 
 #[test]
 fn two_regulators_of_a_group_are_refused_whatever_their_journals() {
     let (folder, machine) = captured();
     let path = folder.path().join("sys/fs/cgroup/batch/cpu.max");
-    let of = |name: &str| Journal::recover(&folder.path().join(name)).unwrap().0;
+    let of = |name: &str| {
+        Journal::recover(&folder.path().join(name), &machine)
+            .unwrap()
+            .0
+    };
     let (mut first, mut second) = (of("first"), of("second"));
     first.change(&path, "1000 100000\n").unwrap();
     let refused = second.change(&path, "2000 100000\n").unwrap_err();
@@ -554,11 +575,11 @@ fn two_regulators_of_a_group_are_refused_whatever_their_journals() {
         refused.to_string().contains("cgroup/batch: end it first"),
         "{refused}"
     );
-    assert!(second.lock_group(&machine, "batch").is_err());
-    second.lock_group(&machine, "plain").unwrap();
+    assert!(second.lock_group("batch").is_err());
+    second.lock_group("plain").unwrap();
     // The group is one, although bandwidth has another folder.
     let mut third = of("third");
-    third.lock_group(&machine, "service").unwrap();
+    third.lock_group("service").unwrap();
     let monitored = folder.path().join("sys/fs/resctrl/service/x");
     fs::write(&monitored, "1\n").unwrap();
     assert!(matches!(
@@ -571,13 +592,157 @@ fn two_regulators_of_a_group_are_refused_whatever_their_journals() {
     fs::create_dir(&place).unwrap();
     fs::write(place.join("changes"), left).unwrap();
     assert!(matches!(
-        Journal::recover(&place),
+        Journal::recover(&place, &machine),
         Err(RegulateError::Busy { .. })
     ));
     assert_eq!(fs::read_to_string(&path).unwrap(), "1000 100000\n");
     drop(first);
-    assert_eq!(Journal::recover(&place).unwrap().1.files.len(), 1);
+    assert_eq!(Journal::recover(&place, &machine).unwrap().1.files.len(), 1);
     second.change(&path, "2000 100000\n").unwrap();
+}
+
+#[test]
+fn groups_within_a_regulated_one_and_around_it_are_refused() {
+    let (folder, machine) = captured();
+    for group in ["tenant/a/deep", "tenant/b", "other"] {
+        put(
+            folder.path(),
+            &format!("sys/fs/cgroup/{group}/cpu.max"),
+            "max 100000\n",
+        );
+    }
+    let of = |name: &str| {
+        Journal::recover(&folder.path().join(name), &machine)
+            .unwrap()
+            .0
+    };
+    let mut first = of("first");
+    first.lock_group("tenant/a").unwrap();
+    let mut second = of("second");
+    for (group, holder) in [("tenant/a/deep", "tenant/a"), ("tenant", "tenant")] {
+        let refused = second.lock_group(group).unwrap_err().to_string();
+        let expected = format!("cgroup/{holder}: end it first");
+        assert!(refused.contains(&expected), "{refused}");
+    }
+    // Groups beside each other are regulated side by side.
+    second.lock_group("tenant/b").unwrap();
+    second.lock_group("other").unwrap();
+    // A file below a regulated group is as little to change.
+    let deep = folder.path().join("sys/fs/cgroup/tenant/a/deep/cpu.max");
+    assert!(matches!(
+        second.change(&deep, "1000 100000\n"),
+        Err(RegulateError::Busy { .. })
+    ));
+    drop(first);
+    second.change(&deep, "1000 100000\n").unwrap();
+    let mut third = of("third");
+    assert!(third.lock_group("tenant/a").is_err());
+    assert!(third.lock_group("tenant").is_err());
+}
+
+#[test]
+fn bandwidth_and_frequencies_have_one_regulator_each_on_a_machine() {
+    let (folder, machine) = captured();
+    put(
+        folder.path(),
+        "sys/fs/resctrl/other/schemata",
+        "    MB:0=100;1=100\n",
+    );
+    put(
+        folder.path(),
+        "sys/devices/system/cpu/cpu4/cpufreq/scaling_max_freq",
+        "3900000\n",
+    );
+    let path = |file: &str| folder.path().join(file);
+    let of = |name: &str| {
+        Journal::recover(&folder.path().join(name), &machine)
+            .unwrap()
+            .0
+    };
+    let (mut first, mut second) = (of("first"), of("second"));
+    first.lock_bandwidth().unwrap();
+    let refused = second.lock_bandwidth().unwrap_err().to_string();
+    assert!(
+        refused.contains("sys/fs/resctrl: end it first"),
+        "{refused}"
+    );
+    let other = path("sys/fs/resctrl/other/schemata");
+    assert!(second.change(&other, "MB:0=50;1=50\n").is_err());
+    // Quotas and frequencies are others' to change meanwhile.
+    second.lock_group("service").unwrap();
+    second.lock_frequencies().unwrap();
+    let frequency = path("sys/devices/system/cpu/cpu3/cpufreq/scaling_max_freq");
+    assert!(matches!(
+        first.change(&frequency, "800000\n"),
+        Err(RegulateError::Busy { .. })
+    ));
+    second.change(&frequency, "800000\n").unwrap();
+    second
+        .change(
+            &path("sys/devices/system/cpu/cpu4/cpufreq/scaling_max_freq"),
+            "800000\n",
+        )
+        .unwrap();
+    drop(first);
+    second.change(&other, "MB:0=50;1=50\n").unwrap();
+    // A machine without them has nothing to lock.
+    let bare = tempfile::tempdir().unwrap();
+    let (mut none, _) = Journal::recover(
+        &bare.path().join("journal"),
+        &MachineFiles::below(bare.path()),
+    )
+    .unwrap();
+    none.lock_bandwidth().unwrap();
+    none.lock_frequencies().unwrap();
+}
+
+#[test]
+fn what_was_changed_before_a_reboot_is_not_written_after_it() {
+    let (folder, machine) = captured();
+    let boot = "proc/sys/kernel/random/boot_id";
+    put(
+        folder.path(),
+        boot,
+        "11111111-2222-3333-4444-555555555555\n",
+    );
+    let path = folder.path().join(QUOTA);
+    let place = folder.path().join("journal");
+    let left = |changes: &[u8]| {
+        fs::create_dir_all(&place).unwrap();
+        fs::write(place.join("changes"), changes).unwrap();
+    };
+    let (mut journal, _) = Journal::recover(&place, &machine).unwrap();
+    journal.change(&path, "1000 100000\n").unwrap();
+    let changes = fs::read(place.join("changes")).unwrap();
+    drop(journal);
+    // As after a kill: in the same boot it is restored.
+    left(&changes);
+    put(folder.path(), QUOTA, "1000 100000\n");
+    let (_, restored) = Journal::recover(&place, &machine).unwrap();
+    assert_eq!(restored.files, std::slice::from_ref(&path));
+    assert_eq!(machine.read(QUOTA).unwrap(), "max 100000\n");
+    // In the next one, the same file is somebody else's, and the journal ends.
+    left(&changes);
+    put(folder.path(), QUOTA, "7000 100000\n");
+    put(
+        folder.path(),
+        boot,
+        "66666666-7777-8888-9999-000000000000\n",
+    );
+    let (next, restored) = Journal::recover(&place, &machine).unwrap();
+    assert!(
+        restored.files.is_empty() && restored.vanished.is_empty(),
+        "{restored:?}"
+    );
+    assert_eq!(restored.outlived, [path]);
+    assert_eq!(machine.read(QUOTA).unwrap(), "7000 100000\n");
+    assert!(!place.join("changes").exists());
+    drop(next);
+    // Where the kernel does not tell the boot, it is taken for the same one.
+    left(&changes);
+    fs::remove_file(folder.path().join(boot)).unwrap();
+    let (_, restored) = Journal::recover(&place, &machine).unwrap();
+    assert_eq!(restored.files.len(), 1);
 }
 
 #[test]
@@ -587,7 +752,7 @@ fn a_file_that_cannot_be_restored_leaves_no_other_throttled() {
     let place = folder.path().join("journal");
     let odd = folder.path().join("sys/fs/cgroup/batch/odd");
     fs::write(&odd, "1\n").unwrap();
-    let (mut journal, _) = Journal::recover(&place).unwrap();
+    let (mut journal, _) = Journal::recover(&place, &machine).unwrap();
     let quota = Quota::find(&machine, "batch", 16).unwrap();
     let frequency = Frequency::find(&machine, &[3]).unwrap();
     let change = |journal: &mut Journal, knob: &dyn Knob| {
@@ -616,7 +781,7 @@ fn a_file_that_cannot_be_restored_leaves_no_other_throttled() {
     drop(journal);
     fs::remove_dir(&odd).unwrap();
     fs::rename(&kept, &odd).unwrap();
-    let (_, restored) = Journal::recover(&place).unwrap();
+    let (_, restored) = Journal::recover(&place, &machine).unwrap();
     assert_eq!(restored.files.len(), 3);
     assert_eq!(fs::read_to_string(&odd).unwrap(), "1\n");
     assert!(!place.join("changes").exists());
@@ -640,20 +805,20 @@ fn what_was_only_restored_is_locked_no_longer() {
     fs::create_dir(&place).unwrap();
     let left = format!("{{\"file\":{path:?},\"content\":\"5000 100000\\n\"}}\n");
     fs::write(place.join("changes"), left).unwrap();
-    let (_first, restored) = Journal::recover(&place).unwrap();
+    let (_first, restored) = Journal::recover(&place, &machine).unwrap();
     assert_eq!(restored.files, std::slice::from_ref(&path));
-    let (mut second, _) = Journal::recover(&folder.path().join("second")).unwrap();
-    second.lock_group(&machine, "batch").unwrap();
+    let (mut second, _) = Journal::recover(&folder.path().join("second"), &machine).unwrap();
+    second.lock_group("batch").unwrap();
     second.change(&path, "2000 100000\n").unwrap();
 }
 
 #[test]
 fn another_file_at_the_same_path_is_neither_changed_nor_given_what_was_before() {
-    let (folder, _) = captured();
+    let (folder, machine) = captured();
     let batch = folder.path().join("sys/fs/cgroup/batch");
     let path = batch.join("cpu.max");
     let place = folder.path().join("journal");
-    let (mut journal, _) = Journal::recover(&place).unwrap();
+    let (mut journal, _) = Journal::recover(&place, &machine).unwrap();
     journal.change(&path, "1000 100000\n").unwrap();
     // Kept, so that its number is not given to another one.
     fs::rename(&batch, folder.path().join("ended")).unwrap();
@@ -673,7 +838,7 @@ fn another_file_at_the_same_path_is_neither_changed_nor_given_what_was_before() 
     assert_eq!(restored.vanished, std::slice::from_ref(&path));
     drop(journal);
     fs::write(place.join("changes"), changes).unwrap();
-    let (_, restored) = Journal::recover(&place).unwrap();
+    let (_, restored) = Journal::recover(&place, &machine).unwrap();
     assert!(restored.files.is_empty() && restored.vanished == [path.clone()]);
     assert_eq!(fs::read_to_string(&path).unwrap(), "7000 100000\n");
 }
@@ -685,7 +850,7 @@ fn processors_of_one_policy_are_changed_together() {
     fs::create_dir_all(cpus.join("cpu7")).unwrap();
     std::os::unix::fs::symlink("../cpu3/cpufreq", cpus.join("cpu7/cpufreq")).unwrap();
     let frequency = Frequency::find(&machine, &[3, 7]).unwrap();
-    let (mut journal, _) = Journal::recover(&folder.path().join("journal")).unwrap();
+    let (mut journal, _) = Journal::recover(&folder.path().join("journal"), &machine).unwrap();
     for (path, content) in frequency.changes(&machine, 0.5).unwrap() {
         journal.change(&path, &content).unwrap();
     }
@@ -694,10 +859,10 @@ fn processors_of_one_policy_are_changed_together() {
 
 #[test]
 fn nothing_is_changed_that_cannot_be_noted() {
-    let (folder, _) = captured();
+    let (folder, machine) = captured();
     let path = folder.path().join("sys/fs/cgroup/batch/cpu.max");
     let place = folder.path().join("journal");
-    let (mut journal, _) = Journal::recover(&place).unwrap();
+    let (mut journal, _) = Journal::recover(&place, &machine).unwrap();
     // A folder where the journal should be: as on a disk that takes nothing.
     fs::create_dir(place.join("changes")).unwrap();
     let changed = journal.change(&path, "1000 100000\n");

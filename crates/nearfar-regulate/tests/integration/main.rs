@@ -4,4 +4,5 @@ mod faults;
 mod groups;
 mod kills;
 mod machines;
+mod metric;
 mod testbed;

@@ -51,7 +51,7 @@ pub use self::profiles::ProfilesArgs;
 pub use self::queries::QueryList;
 pub use self::regulate::{
     BenchRegulateArgs, ControllerName, DecisionFormat, KnobName, RegulateAction, RegulateArgs,
-    RegulateRunArgs, WatchName,
+    RegulateRunArgs, VictimMetricArgs, WatchName,
 };
 pub use self::reproduce::ReproduceArgs;
 pub use self::serve::{PromoteArgs, ServeAction, ServeArgs, TakeOverArg, UserAction, UserRole};

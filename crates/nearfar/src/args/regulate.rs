@@ -25,6 +25,7 @@ Examples:
   nearfar regulate --group batch --threads 16 --dry-run
   nearfar regulate --group batch --near-latency-max 1.2
   nearfar regulate --group batch --knob bandwidth --watch traffic --victim service
+  nearfar regulate --group batch --watch metric --metric-file /run/service/rate --goal 90
   nearfar regulate --group batch --group reports --format json
   nearfar regulate --group batch --group engine --nearfar engine=127.0.0.1:9187
   nearfar regulate --replay trace.csv --profile cxl-asic --format json
@@ -46,6 +47,9 @@ pub enum RegulateAction {
         /// Where the regulator has its journal.
         #[arg(long, value_name = "FOLDER", default_value = JOURNAL)]
         journal: PathBuf,
+        /// The machine that it regulated is the one whose files are below this folder.
+        #[arg(long, value_name = "FOLDER", default_value = "/")]
+        root: PathBuf,
     },
 }
 
@@ -89,6 +93,8 @@ pub struct RegulateRunArgs {
     /// The victim's group, to watch its traffic or pressure, or to move others away from its cores.
     #[arg(long, value_name = "NAME")]
     pub victim: Option<String>,
+    #[command(flatten)]
+    pub metric: VictimMetricArgs,
     /// Who decides.
     #[arg(long, value_enum, default_value_t = ControllerName::TierAware)]
     pub controller: ControllerName,
@@ -138,6 +144,37 @@ pub struct RegulateRunArgs {
     pub scenario: Scenario,
 }
 
+/// The number that a victim tells of itself, for --watch metric.
+#[derive(Debug, Args)]
+pub struct VictimMetricArgs {
+    /// The file that the victim writes its number to again and again, of which more is better.
+    #[arg(long, value_name = "FILE", conflicts_with = "metric_command")]
+    pub metric_file: Option<PathBuf>,
+    /// A command line, for sh, that prints the victim's number and ends; it is run again and again.
+    #[arg(long, value_name = "COMMAND")]
+    pub metric_command: Option<String>,
+    /// What in the file or in the output is the number: a regular expression, whose first group it is [default: all that
+    /// there is].
+    #[arg(long, value_name = "REGEX")]
+    pub metric_pattern: Option<String>,
+    /// Whether less of it is better, as of a latency.
+    #[arg(long)]
+    pub lower_is_better: bool,
+    /// The number that the victim has alone [default: the best median of five in a row].
+    #[arg(long, value_name = "NUMBER")]
+    pub metric_alone: Option<f64>,
+    /// Of how many seconds a number tells [default: those since the number before].
+    #[arg(long, value_name = "SECONDS", value_parser = super::seconds)]
+    pub metric_window: Option<std::time::Duration>,
+}
+
+impl VictimMetricArgs {
+    /// Whether a number was named.
+    pub fn is_named(&self) -> bool {
+        self.metric_file.is_some() || self.metric_command.is_some()
+    }
+}
+
 /// How to print what is decided.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum DecisionFormat {
@@ -180,6 +217,8 @@ pub enum WatchName {
     Traffic,
     /// Memory pressure of the victim's group.
     Pressure,
+    /// A number that the victim tells of itself.
+    Metric,
 }
 
 /// Who decides.
@@ -200,6 +239,7 @@ pub enum ControllerName {
 #[command(after_help = "\
 Examples:
   nearfar bench regulate --virtual
+  nearfar bench regulate --virtual --report regulation.html
   nearfar bench regulate --virtual --profile cxl-agilex --format json")]
 pub struct BenchRegulateArgs {
     /// In virtual time, which is the only one that there is.
@@ -208,6 +248,9 @@ pub struct BenchRegulateArgs {
     /// The machine: a built-in profile or a TOML file.
     #[arg(long, value_name = "NAME|FILE", default_value = "cxl-asic")]
     pub profile: String,
+    /// Write a report with the curves, as one HTML page, to this file.
+    #[arg(long, value_name = "FILE")]
+    pub report: Option<PathBuf>,
     #[command(flatten)]
     pub figures: FigureArgs,
 }

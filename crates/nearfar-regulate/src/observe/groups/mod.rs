@@ -40,12 +40,12 @@ impl GroupsSeen {
     }
 }
 
-/// How an observer knows what a group moves.
+/// How an observer knows what a victim has, or what a group moves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Sureness {
-    /// The machine counts it.
+    /// The machine counts it, or the program itself does.
     Counted,
-    /// It follows from events that tell some of it, scaled where they were counted for a part of the time.
+    /// It follows from a part of it: reads of a probe, or events, scaled where they were counted for a part of the time.
     Sampled,
     /// It is presumed from something else.
     Inferred,

@@ -96,7 +96,7 @@ impl<'a> ServerCounters<'a> {
         let told = self
             .servers
             .iter_mut()
-            .flat_map(|server| server.see(beside));
+            .flat_map(|server| server.see(beside, self.groups));
         self.notes.extend(told);
     }
 
@@ -126,9 +126,9 @@ impl<'a> ServerCounters<'a> {
 
 impl Server {
     /// Takes what was read; what people are to be told of it.
-    fn see(&mut self, beside: Option<Sureness>) -> Vec<String> {
+    fn see(&mut self, beside: Option<Sureness>, groups: usize) -> Vec<String> {
         let readings = self.reader.new_readings().into_iter();
-        let told = readings.filter_map(|reading| self.take(reading, beside));
+        let told = readings.filter_map(|reading| self.take(reading, beside, groups));
         told.collect()
     }
 
@@ -136,6 +136,7 @@ impl Server {
         &mut self,
         reading: Result<Reading, String>,
         beside: Option<Sureness>,
+        groups: usize,
     ) -> Option<String> {
         let rate = match reading {
             Ok(reading) => match self.last.replace(reading) {
@@ -158,6 +159,8 @@ impl Server {
                 self.state = State::Lost;
                 let instead = match beside {
                     Some(sureness) => format!("what it moves is {} until then", sureness.name()),
+                    // A single one is the cause whatever it moves.
+                    None if groups == 1 => "what it moves is not known until then".to_owned(),
                     None => "it is not slowed until then".to_owned(),
                 };
                 (!was_lost).then(|| {

@@ -85,7 +85,7 @@ fn of_two_groups_the_one_that_computes_in_far_memory_is_slowed() {
     let candidate =
         |group| Candidate::new(group, Box::new(Quota::find(&machine, group, 1).unwrap()));
     let folder = tempfile::tempdir().unwrap();
-    let (journal, _) = Journal::recover(&folder.path().join("journal")).unwrap();
+    let (journal, _) = Journal::recover(&folder.path().join("journal"), &machine).unwrap();
     let mut regulator = Regulator::new(
         machine.clone(),
         Box::new(Constant(0.1)),

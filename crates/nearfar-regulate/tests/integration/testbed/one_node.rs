@@ -74,7 +74,7 @@ fn a_quota_slows_its_group_until_the_regulator_ends() {
     assert!(before > 0.5, "{before}");
     let machine = MachineFiles::below(Path::new("/"));
     let folder = tempfile::tempdir().unwrap();
-    let (journal, _) = Journal::recover(&folder.path().join("journal")).unwrap();
+    let (journal, _) = Journal::recover(&folder.path().join("journal"), &machine).unwrap();
     let knob = Quota::find(&machine, GROUP, 1).unwrap();
     let goal = Goal {
         floor: 0.2,
@@ -105,7 +105,7 @@ fn a_quota_slows_its_group_until_the_regulator_ends() {
 
 /// A regulator of the group, whose victim never recovers, and its journal.
 fn regulator(machine: MachineFiles, knob: impl Knob + 'static, place: &Path) -> Regulator<'static> {
-    let (journal, _) = Journal::recover(&place.join("journal")).unwrap();
+    let (journal, _) = Journal::recover(&place.join("journal"), &machine).unwrap();
     Regulator::new(
         machine,
         Box::new(Constant(0.1)),
@@ -167,6 +167,7 @@ fn a_controller_that_goes_away_ends_the_regulator_and_leaves_no_quota() {
 #[ignore = "needs the topology one-node: cargo xtask testbed one-node"]
 fn a_regulator_that_is_killed_leaves_no_quota() {
     let _busy = Busy::start();
+    let machine = MachineFiles::below(Path::new("/"));
     let folder = tempfile::tempdir().unwrap();
     let mut left = 0;
     for kill in 0..60 {
@@ -175,7 +176,7 @@ fn a_regulator_that_is_killed_leaves_no_quota() {
         let is_begun = kill % 2 == 0;
         killed_while_it_changes_a_quota(GROUP, folder.path(), is_begun, pause);
         left += usize::from(quota() != UNLIMITED);
-        let (journal, _) = Journal::recover(&folder.path().join("journal")).unwrap();
+        let (journal, _) = Journal::recover(&folder.path().join("journal"), &machine).unwrap();
         assert_eq!(quota(), UNLIMITED, "kill {kill}");
         drop(journal);
     }

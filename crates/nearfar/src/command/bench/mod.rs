@@ -12,6 +12,7 @@ mod merge;
 mod oltp;
 mod operators;
 pub mod regulate;
+mod regulate_page;
 mod restart;
 mod scan;
 mod table;

@@ -12,9 +12,12 @@ use nearfar_topology::Profile;
 use serde_json::json;
 
 use super::figures_table::FiguresTable;
+use super::regulate_page::{Course, page};
 use crate::args::BenchRegulateArgs;
 use crate::interrupt::run_shown;
+use crate::message;
 use crate::output::figures::{self, dimension};
+use crate::output::file::save_page;
 use crate::output::grid::Align;
 
 const TABLE: FiguresTable = FiguresTable {
@@ -42,15 +45,23 @@ const TABLE: FiguresTable = FiguresTable {
 pub fn run(args: &BenchRegulateArgs) -> anyhow::Result<()> {
     let profile = Profile::resolve(&args.profile)?;
     let machine = Machine::new(&profile)?;
-    let metrics = run_shown(move |live| {
-        let mut metrics = Vec::new();
+    let (metrics, courses) = run_shown(move |live| {
+        let (mut metrics, mut courses) = (Vec::new(), Vec::new());
         for scenario in Scenario::ALL {
             let plant = plant(&machine, scenario, &|text| live.say(text))?;
             for (controller, slowing) in controllers() {
                 let name = controller.name();
-                let quality = rate(&plant, controller, slowing)?;
+                let rated = rate(&plant, controller, slowing)?;
                 let of = [("scenario", scenario.name())];
-                metrics.extend(figures_of(&of, name, slowing, &quality));
+                metrics.extend(figures_of(&of, name, slowing, &rated.quality));
+                courses.push(Course {
+                    scenario: scenario.name(),
+                    controller: name,
+                    knob: slowing.name(),
+                    full_gb_per_s: plant.full_gb_per_s(),
+                    rated,
+                    published_percent: published_percent(scenario, slowing),
+                });
             }
             metrics.extend(published(scenario));
         }
@@ -61,15 +72,18 @@ pub fn run(args: &BenchRegulateArgs) -> anyhow::Result<()> {
                 innocent,
             )?);
         }
-        Ok(metrics)
+        Ok((metrics, courses))
     })?;
     let configuration = json!({ "profile": profile, "virtual": args.virtual_time });
-    figures::print_measured(
-        args.figures.format,
-        configuration,
-        &metrics,
-        |metrics, out| TABLE.write(metrics, out),
-    )
+    let header = figures::header(configuration);
+    figures::print(args.figures.format, &header, &metrics, |metrics, out| {
+        TABLE.write(metrics, out)
+    })?;
+    if let Some(path) = &args.report {
+        save_page(&page(&header, &courses), path)?;
+        message::print(&format!("The report is in {}.", path.display()));
+    }
+    Ok(())
 }
 
 /// The steady states of a scenario, whoever simulates them.
@@ -91,25 +105,37 @@ fn controllers() -> impl Iterator<Item = (Box<dyn Controller>, Slowing)> {
         .flat_map(of)
 }
 
-/// What the paper gives back to a victim with each knob, lowest and highest (mao-2025, section V). Of quota and frequency
-/// it says that the three victims have the same.
-fn published(scenario: Scenario) -> Vec<Metric> {
+/// What the paper gives back to a victim with each knob, lowest and highest in per cent (mao-2025, section V). Of quota and
+/// frequency it says that the three victims have the same.
+fn published_percent(scenario: Scenario, slowing: Slowing) -> Option<(f64, f64)> {
     let allocation = match scenario {
         Scenario::NearLoads => 99.0,
         Scenario::SmallFiles => 98.0,
-        Scenario::NearStores | Scenario::NearNonTemporalStores => return Vec::new(),
+        Scenario::NearStores | Scenario::NearNonTemporalStores => return None,
     };
+    Some(match slowing {
+        Slowing::Quota => (92.0, 92.0),
+        Slowing::Frequency => (30.0, 52.0),
+        Slowing::Bandwidth => (allocation, allocation),
+    })
+}
+
+fn published(scenario: Scenario) -> Vec<Metric> {
     let of = |slowing: Slowing, percent: f64| {
         let name = "recovered_percent";
         let metric = Metric::new(name, percent, "%", Kind::Published);
         label(metric, &[("scenario", scenario.name())], "paper", slowing)
     };
-    vec![
-        of(Slowing::Quota, 92.0),
-        of(Slowing::Frequency, 30.0).with("bound", "lowest"),
-        of(Slowing::Frequency, 52.0).with("bound", "highest"),
-        of(Slowing::Bandwidth, allocation),
-    ]
+    let all = [Slowing::Quota, Slowing::Frequency, Slowing::Bandwidth];
+    let both = |slowing| match published_percent(scenario, slowing) {
+        None => Vec::new(),
+        Some((lowest, highest)) if lowest < highest => vec![
+            of(slowing, lowest).with("bound", "lowest"),
+            of(slowing, highest).with("bound", "highest"),
+        ],
+        Some((percent, _)) => vec![of(slowing, percent)],
+    };
+    all.into_iter().flat_map(both).collect()
 }
 
 fn of_groups(plant: &GroupsPlant, innocent: Innocent) -> anyhow::Result<Vec<Metric>> {

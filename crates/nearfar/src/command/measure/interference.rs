@@ -12,8 +12,8 @@ use anyhow::Context;
 use nearfar_measure::Kind;
 use nearfar_measure::interference::{
     Application, ApplicationMetric, Ground, InterferenceError, InterferenceObserver, MachineState,
-    Matrix, Modelled, Native, NativeOptions, Point, PointOutcome, PresetInputs, Selection,
-    StorageOptions, Table,
+    Matrix, Modelled, Native, NativeOptions, NativePlan, Point, PointOutcome, PresetInputs,
+    Selection, StorageOptions, Table,
 };
 use nearfar_measure::report::Report;
 use nearfar_measure::results::{Header, Metric};
@@ -41,7 +41,7 @@ pub fn run(args: &InterferenceArgs) -> anyhow::Result<()> {
     }
     // Everything is checked before a file is begun.
     if let On::Machine(native) = &ground {
-        native.plan(&matrix)?;
+        warn(&native.plan(&matrix)?);
     }
     let settings = settings(args, &ground);
     let header = header(&ground, &settings);
@@ -248,10 +248,17 @@ fn header(on: &On, settings: &BTreeMap<String, String>) -> Header {
     })
 }
 
+fn warn(plan: &NativePlan<'_>) {
+    if let Some(warning) = plan.warning() {
+        message::print(warning);
+    }
+}
+
 fn dry_run(args: &InterferenceArgs, on: &On, matrix: &Matrix) -> anyhow::Result<()> {
     let (time, bytes) = match on {
         On::Machine(native) => {
             let plan = native.plan(matrix)?;
+            warn(&plan);
             (plan.time(), plan.memory_bytes())
         }
         On::Model(modelled) => (modelled.time(matrix), 0),

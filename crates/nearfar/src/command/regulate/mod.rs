@@ -1,5 +1,6 @@
 //! `nearfar regulate`.
 
+mod metric;
 mod replay;
 
 use std::io::Write;
@@ -11,7 +12,7 @@ use nearfar_regulate::control::{Controller, Goal, Published, TierAware};
 use nearfar_regulate::error::RegulateError;
 use nearfar_regulate::journal::{Journal, Restored};
 use nearfar_regulate::knob::{Bandwidth, Frequency, Knob, Pin, Quota};
-use nearfar_regulate::machine::MachineFiles;
+use nearfar_regulate::machine::{MachineFiles, check_apart};
 use nearfar_regulate::observe::{NearProbe, Observer, Pressure, Traffic};
 use nearfar_regulate::regulator::{Candidate, Regulator};
 use nearfar_regulate::report::Report;
@@ -30,8 +31,8 @@ use crate::output::file::Output;
 
 /// Runs the command.
 pub fn run(args: &RegulateArgs) -> anyhow::Result<()> {
-    if let Some(RegulateAction::Restore { journal }) = &args.action {
-        let (_, restored) = Journal::recover(journal)?;
+    if let Some(RegulateAction::Restore { journal, root }) = &args.action {
+        let (_, restored) = Journal::recover(journal, &MachineFiles::below(root))?;
         say(&restored, "nothing was left to restore");
         return Ok(());
     }
@@ -67,22 +68,22 @@ fn regulate(args: &RegulateRunArgs) -> anyhow::Result<()> {
     let recording = args.record.as_ref().map(|_| Recording::new(&args.groups));
     let mut recording = recording.transpose()?;
     let machine = MachineFiles::below(&args.root);
+    check_apart(&args.groups)?;
     // What an earlier regulator has left is restored before anything is read.
     let journal = match args.dry_run {
         true => None,
         false => {
-            let mut journal = recover(&args.journal)?;
-            for group in &args.groups {
-                journal.lock_group(&machine, group)?;
-            }
+            let mut journal = recover(&args.journal, &machine)?;
+            lock(args, &mut journal)?;
             Some(journal)
         }
     };
     let candidates = candidates(args, &machine)?;
     let attribution = attribution(args, &machine)?;
     let observer = observer(args, &machine)?;
-    message::print(&format!("watching: {}", observer.tells()));
-    let report = Report::new(attribution.as_ref());
+    let sure = observer.sureness().name();
+    message::print(&format!("watching: {} ({sure})", observer.tells()));
+    let report = Report::new(observer.as_ref(), attribution.as_ref());
     let mut regulator = Regulator::new(machine, observer, controller, candidates, journal);
     if let Some(attribution) = attribution {
         message::print(&format!("telling causes by: {}", attribution.tells()));
@@ -96,6 +97,18 @@ fn regulate(args: &RegulateRunArgs) -> anyhow::Result<()> {
         None => Ok(()),
     };
     outcome.and(kept)
+}
+
+/// Locks what is to be changed, before it is read.
+fn lock(args: &RegulateRunArgs, journal: &mut Journal) -> Result<(), RegulateError> {
+    for group in &args.groups {
+        journal.lock_group(group)?;
+    }
+    match args.knob {
+        KnobName::Bandwidth => journal.lock_bandwidth(),
+        KnobName::Frequency => journal.lock_frequencies(),
+        KnobName::Quota | KnobName::Pin => Ok(()),
+    }
 }
 
 /// Writes what the groups did.
@@ -120,29 +133,24 @@ fn candidates(
     args.groups.iter().map(of).collect()
 }
 
-/// What tells which of several groups is the cause. A single one is, since it was named.
+/// What tells which of several groups is the cause, and what a single one moves, which is the cause since it was named.
 fn attribution(
     args: &RegulateRunArgs,
     machine: &MachineFiles,
 ) -> anyhow::Result<Option<Attribution<'static>>> {
-    if args.groups.len() < 2 {
-        if args.record.is_some() {
-            let message =
-                "nothing is seen of what a single group moves: give --record another --group";
-            return Err(Failed::new(Exit::Usage, message).into());
-        }
-        if !args.servers.is_empty() {
-            let message =
-                "a single group is the cause: leave out --nearfar, or give another --group";
-            return Err(Failed::new(Exit::Usage, message).into());
-        }
-        return Ok(None);
-    }
     let (found, missing) = Attribution::find(machine, &args.groups, &args.servers)?;
     if found.is_none() {
-        let missing = missing.join("; ");
-        let message = format!("nothing tells which group is the cause, so give one: {missing}");
-        return Err(Failed::new(Exit::Unavailable, message).into());
+        let reasons = missing.join("; ");
+        let nothing = |what: &str| {
+            let message = format!("nothing tells {what}: {reasons}");
+            Err(Failed::new(Exit::Unavailable, message).into())
+        };
+        if args.groups.len() > 1 {
+            return nothing("which group is the cause, so give one");
+        }
+        if args.record.is_some() {
+            return nothing("what the group moves, so that there is nothing to record");
+        }
     }
     for reason in missing {
         message::print(&reason);
@@ -150,8 +158,9 @@ fn attribution(
     Ok(found)
 }
 
-fn recover(folder: &Path) -> anyhow::Result<Journal> {
-    let (journal, restored) = Journal::recover(folder)?;
+fn recover(folder: &Path, machine: &MachineFiles) -> anyhow::Result<Journal> {
+    let (journal, restored) = Journal::recover(folder, machine)?;
+    say_outlived(&restored);
     for file in &restored.files {
         message::print(&format!(
             "restored {}, which a regulator had left",
@@ -206,6 +215,10 @@ fn victims_processors(args: &RegulateRunArgs, machine: &MachineFiles) -> anyhow:
 }
 
 fn observer(args: &RegulateRunArgs, machine: &MachineFiles) -> anyhow::Result<Box<dyn Observer>> {
+    if args.metric.is_named() && args.watch != WatchName::Metric {
+        let message = "a number of the victim is for --watch metric";
+        return Err(Failed::new(Exit::Usage, message).into());
+    }
     let victim = || {
         let message = "whose traffic or pressure? Give --victim";
         let none = || Failed::new(Exit::Usage, message);
@@ -215,6 +228,7 @@ fn observer(args: &RegulateRunArgs, machine: &MachineFiles) -> anyhow::Result<Bo
         WatchName::Latency => Box::new(NearProbe::new()),
         WatchName::Traffic => Box::new(Traffic::find(machine, victim()?)?),
         WatchName::Pressure => Box::new(Pressure::find(machine, victim()?)?),
+        WatchName::Metric => Box::new(metric::of(&args.metric)?),
     })
 }
 
@@ -268,7 +282,18 @@ fn say(restored: &Restored, nothing: &str) {
             file.display()
         ));
     }
-    if restored.files.is_empty() && restored.vanished.is_empty() {
+    say_outlived(restored);
+    if *restored == Restored::default() {
         message::print(nothing);
+    }
+}
+
+/// Says what a journal of an earlier boot has left alone.
+fn say_outlived(restored: &Restored) {
+    for file in &restored.outlived {
+        message::print(&format!(
+            "{} was changed before the machine was booted the last time: it is left as it is",
+            file.display()
+        ));
     }
 }
