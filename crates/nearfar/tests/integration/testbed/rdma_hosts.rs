@@ -1,20 +1,20 @@
-//! Two machines on one network: the program serves memory on 10.0.0.1, which is killed, and queries on 10.0.0.2 scan a
-//! table whose columns lie there.
+//! Two machines on one network: the program serves memory on 10.0.0.1, and queries on 10.0.0.2 scan tables whose
+//! columns lie there. The server is killed and started again, and then its machine is killed.
 
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
-use std::process::Stdio;
+use std::process::{Child, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use arrow::array::{ArrayRef, Int64Array, RecordBatch, StringArray};
 use arrow::util::pretty::pretty_format_batches;
 use datafusion::error::DataFusionError;
-use nearfar_memory::{Budgets, MemorySystem, TierKind, TierSpec};
+use nearfar_memory::{TierId, TierSpec};
 use nearfar_rdma::{HostOptions, RemoteHost, Secret};
-use nearfar_sql::engine::{Engine, EngineOptions, Session};
+use nearfar_sql::engine::{Engine, EngineOptions, Session, StatementResult};
 use nearfar_sql::remote::RemoteTable;
 use nearfar_topology::Topology;
 
@@ -22,18 +22,32 @@ use crate::support::{program, temp};
 
 const SERVER: &str = "10.0.0.1:7475";
 const SECRET: &str = "the secret of two hosts";
+const TIER: &str = "rdma:10.0.0.1:7475";
 const LISTENING: &str = "/shared/listening";
+/// Written when the server may be killed and started again, and when that was done.
+const RESTART: &str = "/shared/restart";
+const RESTARTED: &str = "/shared/restarted";
 /// Written when the first machine may be killed.
 const PUBLISHED: &str = "/shared/published";
 const ROWS: i64 = 150_000;
 
-#[test]
-#[ignore = "needs the topology rdma-hosts: cargo xtask testbed rdma-hosts"]
-fn the_program_serves_memory_until_its_host_is_killed() {
-    let folder = temp();
-    let secret = folder.path().join("secret");
-    fs::write(&secret, SECRET).expect("written");
-    fs::set_permissions(&secret, fs::Permissions::from_mode(0o600)).expect("protected");
+/// Writes a file that is whole when it is there.
+fn publish(path: &str, text: &str) {
+    let new = format!("{path}.new");
+    fs::write(&new, text).expect("written");
+    fs::rename(new, path).expect("renamed");
+}
+
+fn until_there(path: &str) {
+    let started = Instant::now();
+    while !Path::new(path).exists() {
+        assert!(started.elapsed() < Duration::from_secs(60), "no {path}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// Starts the server, and what it says when it listens.
+fn serve(secret: &Path) -> (Child, String) {
     let mut command = program();
     command.args([
         "memory",
@@ -45,7 +59,7 @@ fn the_program_serves_memory_until_its_host_is_killed() {
         "--secret-file",
     ]);
     let mut server = command
-        .arg(&secret)
+        .arg(secret)
         .stderr(Stdio::piped())
         .spawn()
         .expect("started");
@@ -53,7 +67,23 @@ fn the_program_serves_memory_until_its_host_is_killed() {
     let stderr = server.stderr.take().expect("a pipe");
     BufReader::new(stderr).read_line(&mut line).expect("a line");
     assert!(line.starts_with("offering"), "{line}");
-    fs::write(LISTENING, line).expect("written");
+    (server, line)
+}
+
+#[test]
+#[ignore = "needs the topology rdma-hosts: cargo xtask testbed rdma-hosts"]
+fn the_program_serves_memory_until_its_host_is_killed() {
+    let folder = temp();
+    let secret = folder.path().join("secret");
+    fs::write(&secret, SECRET).expect("written");
+    fs::set_permissions(&secret, fs::Permissions::from_mode(0o600)).expect("protected");
+    let (mut server, line) = serve(&secret);
+    publish(LISTENING, &line);
+    until_there(RESTART);
+    server.kill().expect("killed");
+    server.wait().expect("ended");
+    let (mut server, line) = serve(&secret);
+    publish(RESTARTED, &line);
     panic!("this host was not killed: {:?}", server.wait());
 }
 
@@ -93,63 +123,115 @@ const QUERIES: [&str; 6] = [
     "SELECT k, v, name FROM T AS t ORDER BY v DESC NULLS FIRST, k LIMIT 5",
 ];
 
+/// The error of a query that needs the host, once that is gone, which it names.
+async fn lost(session: &Session, table: &str) -> String {
+    let mut last = Instant::now();
+    let query = format!("SELECT sum(v), max(name) FROM {table}");
+    let error = loop {
+        match answer(session, &query).await {
+            Ok(_) => last = Instant::now(),
+            Err(error) => break error.to_string(),
+        }
+    };
+    assert!(error.contains(&format!("host {SERVER}, region")), "{error}");
+    assert!(last.elapsed() < Duration::from_secs(30), "a hang");
+    error
+}
+
+/// Compares the answers over a table with those over rows of this host.
+async fn same_answers(session: &Session, table: &str) {
+    for query in QUERIES {
+        let of = |name: &str| query.replace("FROM T", &format!("FROM {name}"));
+        let (near, far) = (of("near"), of(table));
+        let expected = answer(session, &near).await.expect(&near);
+        let found = answer(session, &far).await.expect(&far);
+        assert_eq!(found, expected, "{far}");
+    }
+}
+
+async fn run(session: &Session, sql: &str) {
+    for result in session.execute(sql).await.expect(sql) {
+        if let StatementResult::Rows(rows) = result {
+            rows.collect().await.expect(sql);
+        }
+    }
+}
+
+/// A table on the host that nobody else has, as `own`.
+fn put_own(session: &Session, host: &Arc<RemoteHost>) {
+    let batches = batches();
+    let table = RemoteTable::put(Arc::clone(host) as _, batches[0].schema(), &batches);
+    let table = table.expect("put");
+    assert_eq!(table.rows(), ROWS as usize);
+    let attached = session.attach_remote("own", Arc::new(table));
+    attached.expect("attached");
+}
+
+async fn scans(session: &Session, host: &Arc<RemoteHost>) {
+    let (system, tier) = (Arc::clone(session.engine().system()), host.tier());
+    let batches = batches();
+    let attached = session.attach("near", batches[0].schema(), &batches);
+    attached.expect("attached");
+    put_own(session, host);
+    assert!(system.usage(tier).used_bytes() > 2 << 20);
+    run(session, "CREATE TABLE kept AS SELECT * FROM near").await;
+    let kept = session.rows_of("kept").await.expect("a table");
+    let table = RemoteTable::put_from(Arc::clone(host) as _, kept).await;
+    let table = Arc::new(table.expect("put"));
+    session.attach_remote("rebuilt", table).expect("attached");
+    same_answers(session, "own").await;
+    same_answers(session, "rebuilt").await;
+
+    publish(RESTART, "queries ran");
+    let error = lost(session, "rebuilt").await;
+    assert!(error.contains("rebuilt from table public.kept"), "{error}");
+    for _ in 0..2 {
+        let error = lost(session, "own").await;
+        assert!(error.contains("no durable copy"), "{error}");
+    }
+    until_there(RESTARTED);
+    same_answers(session, "rebuilt").await;
+    let host_bytes = system.usage(tier).used_bytes();
+    assert!(host_bytes > 2 << 20, "it is on the host: {host_bytes}");
+    assert!(session.detach("own"));
+    put_own(session, host);
+    same_answers(session, "own").await;
+
+    let near_bytes = || system.usage(TierId::NEAR).region_bytes;
+    let near_before = near_bytes();
+    publish(PUBLISHED, "queries ran");
+    lost(session, "rebuilt").await;
+    lost(session, "own").await;
+    same_answers(session, "rebuilt").await;
+    assert!(near_bytes() > near_before + (2 << 20), "it is near");
+    let others = answer(session, "SELECT sum(v), max(name) FROM near").await;
+    assert!(others.is_ok(), "{others:?}");
+    assert!(session.detach("own") && session.detach("rebuilt"));
+}
+
 #[test]
 #[ignore = "needs the topology rdma-hosts: cargo xtask testbed rdma-hosts"]
 fn queries_scan_the_other_host_and_fail_by_its_name() {
-    let started = Instant::now();
-    while !Path::new(LISTENING).exists() {
-        assert!(
-            started.elapsed() < Duration::from_secs(60),
-            "nobody listens"
-        );
-        std::thread::sleep(Duration::from_millis(20));
-    }
-    let near = TierSpec::new("near", TierKind::LocalDram, [0], 64 << 20);
-    let remote = TierSpec::rdma("remote", SERVER, 64 << 20);
-    let system = MemorySystem::from_specs(vec![near, remote], &Budgets::new()).expect("tiers");
-    let tier = system.tier("remote").expect("a tier");
+    until_there(LISTENING);
+    let topology = Topology::this_machine().expect("a machine");
+    let engine = Engine::new(EngineOptions {
+        remote_tiers: vec![TierSpec::rdma(TIER, SERVER, 64 << 20)],
+        // What is kept near needs no host.
+        remote_cache_bytes: 0,
+        ..EngineOptions::new(topology)
+    });
+    let engine = engine.expect("an engine");
+    let system = Arc::clone(engine.system());
+    let tier = system.tier(TIER).expect("a tier");
     let secret = Secret::new(SECRET.as_bytes()).expect("a secret");
     let (address, options) = (SERVER.parse().expect("an address"), HostOptions::default());
     let host = RemoteHost::connect(&system, tier, address, &secret, options).expect("connected");
-    let batches = batches();
-    let schema = batches[0].schema();
-    let table = RemoteTable::put(&host, schema.clone(), &batches).expect("put");
-    assert_eq!(table.rows(), ROWS as usize);
-    assert!(system.usage(tier).used_bytes() > 2 << 20);
-
-    let topology = Topology::this_machine().expect("a machine");
-    let engine = Engine::new(EngineOptions::new(topology)).expect("an engine");
-    let session = engine.session();
-    session.attach("near", schema, &batches).expect("attached");
-    session
-        .attach_remote("far_away", Arc::new(table))
-        .expect("attached");
+    let host = Arc::new(host);
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build();
-    runtime.expect("threads").block_on(async {
-        for query in QUERIES {
-            let of = |name: &str| query.replace("FROM T", &format!("FROM {name}"));
-            let (near, far) = (of("near"), of("far_away"));
-            let expected = answer(&session, &near).await.expect(&near);
-            let found = answer(&session, &far).await.expect(&far);
-            assert_eq!(found, expected, "{far}");
-        }
-        fs::write("/shared/published.new", "queries ran").expect("written");
-        fs::rename("/shared/published.new", PUBLISHED).expect("renamed");
-        let mut last = Instant::now();
-        let error = loop {
-            match answer(&session, "SELECT sum(v), max(name) FROM far_away").await {
-                Ok(_) => last = Instant::now(),
-                Err(error) => break error.to_string(),
-            }
-        };
-        assert!(error.contains(&format!("host {SERVER}, region")), "{error}");
-        assert!(last.elapsed() < Duration::from_secs(30), "a hang");
-        let others = answer(&session, "SELECT sum(v), max(name) FROM near").await;
-        assert!(others.is_ok(), "{others:?}");
-        assert!(session.detach("far_away"));
-    });
+    let session = engine.session();
+    runtime.expect("threads").block_on(scans(&session, &host));
     drop(session);
     assert_eq!(system.usage(tier).used_bytes(), 0, "all is given back");
 }
