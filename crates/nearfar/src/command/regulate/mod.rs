@@ -79,8 +79,8 @@ fn regulate(args: &RegulateRunArgs) -> anyhow::Result<()> {
         }
     };
     let candidates = candidates(args, &machine)?;
-    let attribution = attribution(args, &machine)?;
     let observer = observer(args, &machine)?;
+    let attribution = attribution(args, &machine)?;
     let sure = observer.sureness().name();
     message::print(&format!("watching: {} ({sure})", observer.tells()));
     let report = Report::new(observer.as_ref(), attribution.as_ref());
