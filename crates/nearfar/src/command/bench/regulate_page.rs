@@ -91,29 +91,31 @@ fn told((lowest, highest): (f64, f64)) -> String {
 fn chart(course: &Course) -> LineChart {
     let title = format!("{}, {}", course.controller, course.knob);
     let mut chart = LineChart::new(title, "s", "%");
-    let full = course.full_gb_per_s;
-    let lines: [(&str, &dyn Fn(&Tick) -> f64); 3] = [
-        ("victim", &|tick| tick.victim),
-        ("aggressor", &|tick| tick.aggressors_gb_per_s() / full),
-        ("granted", &|tick| {
-            tick.granted.iter().copied().fold(1.0, f64::min)
-        }),
+    let (ticks, full) = (&course.rated.ticks, course.full_gb_per_s);
+    let granted = |tick: &Tick| tick.granted.iter().copied().fold(1.0, f64::min);
+    let lines = [
+        ("victim", curve(ticks, |tick| tick.victim)),
+        (
+            "aggressor",
+            curve(ticks, |tick| tick.aggressors_gb_per_s() / full),
+        ),
+        ("granted", curve(ticks, granted)),
     ];
-    for (name, of) in lines {
-        chart.line(name, Kind::Modelled, curve(&course.rated.ticks, of));
+    for (name, points) in lines {
+        chart.line(name, Kind::Modelled, points);
     }
     chart
 }
 
 /// Means over time, in seconds and per cent.
-fn curve(ticks: &[Tick], of: &dyn Fn(&Tick) -> f64) -> Vec<(f64, f64)> {
+fn curve(ticks: &[Tick], of: impl Fn(&Tick) -> f64) -> Vec<(f64, f64)> {
     let point = |at_ms: f64| match at_ms <= LATE_MS {
         true => (at_ms / POINT_MS).ceil(),
         false => LATE_MS + (at_ms / LATE_POINT_MS).ceil(),
     };
     let means = ticks.chunk_by(|one, other| point(one.at_ms) == point(other.at_ms));
     let mean = |chunk: &[Tick]| {
-        let percent = 100.0 * chunk.iter().map(of).sum::<f64>() / chunk.len() as f64;
+        let percent = 100.0 * chunk.iter().map(&of).sum::<f64>() / chunk.len() as f64;
         chunk.last().map(|last| (last.at_ms * 1e-3, percent))
     };
     means.filter_map(mean).collect()
@@ -154,7 +156,7 @@ mod tests {
     #[test]
     fn curves_are_means_over_time() {
         let course = course("ours");
-        let victim = curve(&course.rated.ticks, &|tick| tick.victim);
+        let victim = curve(&course.rated.ticks, |tick| tick.victim);
         assert_eq!(victim.len(), 30 + 2);
         assert_eq!(victim[9], (1.0, 100.0));
         assert_eq!(victim[10], (1.1, 50.0));
