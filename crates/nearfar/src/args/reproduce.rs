@@ -145,7 +145,10 @@ mod tests {
                 "fig3",
                 "some similar values exist: 'mao-fig3a', 'mao-fig3b', 'geyer-fig3'",
             ),
-            ("table3", "a similar value exists: 'mao-table3'"),
+            (
+                "table3",
+                "some similar values exist: 'mao-table3', 'zhao-table3'",
+            ),
             ("table1", "a similar value exists: 'ahn-rest'"),
         ] {
             let error = parsed(word).expect_err(word);
