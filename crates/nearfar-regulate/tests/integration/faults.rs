@@ -10,9 +10,7 @@ use nearfar_regulate::error::RegulateError;
 use nearfar_regulate::journal::Journal;
 use tempfile::TempDir;
 
-use crate::machines::{TREE, captured, content, put, regulator};
-
-const QUOTA: &str = "sys/fs/cgroup/batch/cpu.max";
+use crate::machines::{QUOTA, TREE, captured, content, put, regulator};
 
 /// A file system in memory, unmounted at the end.
 struct Disk(TempDir);

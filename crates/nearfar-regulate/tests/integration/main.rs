@@ -2,6 +2,7 @@
 
 mod faults;
 mod groups;
+mod journal;
 mod kills;
 mod machines;
 mod metric;
