@@ -35,6 +35,7 @@ mod join;
 mod key;
 mod line;
 mod line_table;
+mod memory;
 mod product;
 mod rank;
 mod scan;

@@ -5,8 +5,9 @@ use nearfar_model::Probe;
 use super::{Aggregate, Number, Summary};
 use crate::isa::Isa;
 use crate::key::Key;
-use crate::line::{Line, NoMemory, reserve, zeros};
+use crate::line::Line;
 use crate::line_table::{LineTable, NO_ROW, hash};
+use crate::memory::{NoMemory, reserve, zeros};
 use crate::selection::Selection;
 use crate::vectors::{self, Kernel, Vectors, prefetch};
 

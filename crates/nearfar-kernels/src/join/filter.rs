@@ -6,8 +6,8 @@ use super::STEP_ROWS;
 use super::table::{JoinError, check_cancel, no_memory};
 use crate::cancel::Cancel;
 use crate::key::Key;
-use crate::line::zeros;
 use crate::line_table::{hash, place};
+use crate::memory::zeros;
 use crate::selection::Selection;
 use crate::vectors::prefetch;
 

@@ -4,8 +4,9 @@ use std::ops::RangeInclusive;
 
 use nearfar_model::Probe;
 
-use crate::line::{Line, NoMemory, reserve};
+use crate::line::Line;
 use crate::line_table::NO_ROW;
+use crate::memory::{NoMemory, reserve};
 
 /// Numbers between the lowest and the highest key that always have a place each: 256 KiB.
 const PLACES_ALWAYS: u64 = 64 << 10;

@@ -6,8 +6,8 @@ use super::STEP_ROWS;
 use super::table::{JoinError, check_cancel, check_side, no_memory};
 use crate::cancel::Cancel;
 use crate::key::Key;
-use crate::line::{reserve, zeros};
 use crate::line_table::hash;
+use crate::memory::{reserve, zeros};
 use crate::selection::Selection;
 
 /// The binary logarithm of the most partitions: more than a core's caches have lines for lose what

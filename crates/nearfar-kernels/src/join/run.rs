@@ -11,8 +11,9 @@ use super::table::{JoinError, JoinTable, check_side, no_memory};
 use crate::cancel::Cancel;
 use crate::isa::{Isa, UnsupportedIsa};
 use crate::key::Key;
-use crate::line::{Line, reserve};
+use crate::line::Line;
 use crate::line_table::NO_ROW;
+use crate::memory::reserve;
 use crate::selection::Selection;
 
 /// A join of two columns of keys.

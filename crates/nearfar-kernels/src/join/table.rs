@@ -10,8 +10,9 @@ use super::numbered::NumberedRows;
 use crate::cancel::Cancel;
 use crate::isa::{Isa, UnsupportedIsa};
 use crate::key::Key;
-use crate::line::{Line, NoMemory, zeros};
+use crate::line::Line;
 use crate::line_table::{LineTable, NO_ROW, hash};
+use crate::memory::{NoMemory, zeros};
 use crate::selection::Selection;
 use crate::vectors::{self, Kernel, Vectors};
 

@@ -174,12 +174,13 @@ const RESERVED: [(&str, &[&str]); 7] = [
 ];
 
 /// Files and folders outside of nearfar-memory and nearfar-index that may hold unsafe code.
-const UNSAFE_PLACES: [&str; 12] = [
+const UNSAFE_PLACES: [&str; 13] = [
     "crates/nearfar-capi/src",
     "crates/nearfar-kernels/src/copy/bytes.rs",
     "crates/nearfar-kernels/src/copy/idxd.rs",
     "crates/nearfar-kernels/src/copy/stage.rs",
     "crates/nearfar-kernels/src/line.rs",
+    "crates/nearfar-kernels/src/memory.rs",
     "crates/nearfar-kernels/src/scan",
     "crates/nearfar-kernels/src/vectors.rs",
     "crates/nearfar-kernels/src/words.rs",
