@@ -10,6 +10,7 @@ use datafusion::logical_expr::{
     ColumnarValue, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
     TypeSignature, Volatility,
 };
+use serde_json::Value;
 use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::Arc;
@@ -215,21 +216,5 @@ fn array(parts: &[Part], row: usize) -> String {
 }
 
 fn push_quoted(text: &str, out: &mut String) {
-    out.push('"');
-    for character in text.chars() {
-        match character {
-            '"' => out.push_str("\\\""),
-            '\\' => out.push_str("\\\\"),
-            '\n' => out.push_str("\\n"),
-            '\r' => out.push_str("\\r"),
-            '\t' => out.push_str("\\t"),
-            '\u{8}' => out.push_str("\\b"),
-            '\u{c}' => out.push_str("\\f"),
-            control if control < ' ' => {
-                out.push_str(&format!("\\u{:04x}", u32::from(control)));
-            }
-            other => out.push(other),
-        }
-    }
-    out.push('"');
+    out.push_str(&Value::from(text).to_string());
 }
