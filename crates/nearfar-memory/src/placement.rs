@@ -75,6 +75,15 @@ pub enum PlaceError {
         /// Its name.
         name: String,
     },
+    /// A tier of another host's memory, which no page is of.
+    #[error(
+        "{name:?} is memory of another host, which holds tables that CREATE TABLE … TABLESPACE {name} AS puts \
+         there, and nothing else"
+    )]
+    Remote {
+        /// Its name.
+        name: String,
+    },
     /// One choice of a tier's devices more than are told apart.
     #[error(
         "{name:?} is one choice more of devices of tier {tier:?} than the {PARTS_MAX} that are told \

@@ -382,9 +382,12 @@ impl MemorySystem {
     pub fn place(&self, name: &str) -> Result<TierId, PlaceError> {
         let place = names::find(&named(&self.tiers), name)?;
         let tier = TierId::at(place.tier as u8);
-        if !self.info(tier).is_allocatable() {
-            return Err(PlaceError::Offline {
-                name: name.to_owned(),
+        let info = self.info(tier);
+        if !info.is_allocatable() {
+            let name = name.to_owned();
+            return Err(match info.kind {
+                TierKind::Rdma => PlaceError::Remote { name },
+                _ => PlaceError::Offline { name },
             });
         }
         let Some(nodes) = place.devices else {

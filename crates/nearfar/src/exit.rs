@@ -492,7 +492,7 @@ fn of_place(error: &PlaceError) -> Exit {
     match error {
         PlaceError::Unknown(_) => Exit::Name,
         PlaceError::Offline { .. } => Exit::Unavailable,
-        PlaceError::TooManyParts { .. } => Exit::Usage,
+        PlaceError::Remote { .. } | PlaceError::TooManyParts { .. } => Exit::Usage,
     }
 }
 
@@ -510,6 +510,8 @@ fn of_store(error: &EngineError) -> Option<Exit> {
         | EngineError::Damaged(_)
         | EngineError::UnknownFormat { .. } => Some(Exit::Input),
         EngineError::Region(_) | EngineError::OutOfMemory(_) => Some(Exit::Memory),
+        EngineError::Remote(error) if error.is_out_of_memory() => Some(Exit::Memory),
+        EngineError::Remote(_) => Some(Exit::Unavailable),
         EngineError::Sql(error) => Some(of_sql(error)),
         EngineError::Transaction(_) => Some(Exit::Statement),
         EngineError::Checkpoint(_) => Some(Exit::Input),

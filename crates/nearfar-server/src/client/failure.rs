@@ -211,6 +211,8 @@ fn code(error: &EngineError) -> &'static str {
         EngineError::Transaction(error) => of_transaction(error),
         EngineError::Index(error) => of_index(error),
         EngineError::Region(_) | EngineError::OutOfMemory(_) => state::OUT_OF_MEMORY,
+        EngineError::Remote(error) if error.is_out_of_memory() => state::OUT_OF_MEMORY,
+        EngineError::Remote(_) => state::IO_ERROR,
         EngineError::System(_) | EngineError::Model(_) => state::WRONG_STATE,
         EngineError::Tier(_) => state::UNDEFINED_OBJECT,
         EngineError::Strategy(_) | EngineError::UnknownFormat { .. } => {

@@ -20,7 +20,7 @@ use std::sync::Arc;
 use super::execute::{ClientRows, table_reference};
 use super::session::Session;
 use crate::error::EngineError;
-use crate::remote::{RemoteScan, RemoteTable};
+use crate::remote::{RemoteScan, RemoteTable, remote_table_of};
 use crate::slices::{SLICE_ROWS, slices};
 use crate::sql::{SqlError, Statement, StatementKind};
 use nearfar_table::transaction::CommitGate;
@@ -106,8 +106,8 @@ impl Session {
     fn is_attached(&self, name: &str) -> bool {
         let table = self.temporary().get(name);
         table.is_some_and(|table| {
-            let table = table.as_ref() as &dyn Any;
-            table.is::<AttachedTable>() || table.is::<RemoteScan>()
+            let is_rows = (table.as_ref() as &dyn Any).is::<AttachedTable>();
+            is_rows || remote_table_of(table.as_ref()).is_some()
         })
     }
 

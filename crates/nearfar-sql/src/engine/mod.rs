@@ -16,6 +16,7 @@ mod fault;
 mod known_definitions;
 mod lanes;
 mod loading;
+mod memory_hosts;
 mod metering;
 pub mod operator_memory;
 mod options;
@@ -74,6 +75,7 @@ use crate::remote::NearCache;
 use crate::scan::{NearfarTable, ScanCosts};
 use catalog::SharedCatalog;
 use definitions::DefinitionLock;
+use memory_hosts::MemoryHosts;
 use nearfar_durable::Opened;
 use nearfar_durable::checkpoint::pooled::TablePool;
 use nearfar_durable::checkpoint::{Publisher, Verifier};
@@ -97,6 +99,7 @@ pub struct Engine {
     costs: Arc<ScanCosts>,
     /// What was fetched of other hosts.
     remote_cache: Arc<NearCache>,
+    memory_hosts: MemoryHosts,
     threads: usize,
     /// Ends before what it writes checkpoints of.
     durability: Option<Durability>,
@@ -176,6 +179,7 @@ impl Engine {
             pool: opened.pool,
             costs,
             remote_cache,
+            memory_hosts: MemoryHosts::default(),
             threads,
             catalog: Arc::default(),
             query_memory,

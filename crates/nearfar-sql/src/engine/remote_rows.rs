@@ -44,6 +44,23 @@ impl Session {
     }
 }
 
+impl Engine {
+    /// A session that reads `what` again.
+    ///
+    /// # Errors
+    /// An engine that is closed.
+    pub(super) fn reading(engine: &Weak<Self>, what: &str) -> Result<Session, EngineError> {
+        let closed = || EngineError::Cancelled {
+            what: format!("reading {what}, whose engine is closed,"),
+        };
+        let engine = engine.upgrade().ok_or_else(closed)?;
+        Ok(engine.session_with(SessionOptions {
+            is_read_only: true,
+            ..SessionOptions::default()
+        }))
+    }
+}
+
 #[async_trait]
 impl RowSource for TableRows {
     fn name(&self) -> String {
@@ -51,14 +68,7 @@ impl RowSource for TableRows {
     }
 
     async fn rows(&self) -> Result<SendableRecordBatchStream, EngineError> {
-        let closed = || EngineError::Cancelled {
-            what: format!("reading {}, whose engine is closed,", self.name()),
-        };
-        let engine = self.engine.upgrade().ok_or_else(closed)?;
-        let session = engine.session_with(SessionOptions {
-            is_read_only: true,
-            ..SessionOptions::default()
-        });
+        let session = Engine::reading(&self.engine, &self.name())?;
         let query = format!("SELECT * FROM {}", self.table.to_quoted_string());
         let rows = session.sql(&query).await?.execute_stream().await?;
         Ok(rows)

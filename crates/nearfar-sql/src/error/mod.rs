@@ -17,6 +17,8 @@ use nearfar_durable::error::{CheckpointError, DurabilityError, DurableError};
 use nearfar_table::error::{IndexError, TableError, TransactionError};
 use nearfar_table::placement::StrategyError;
 
+use crate::remote::RemoteTableError;
+
 pub use damage::{Damage, Panicked};
 pub use full::is_disk_full;
 pub use refusal::{LimitOf, Refusal};
@@ -59,6 +61,9 @@ pub enum EngineError {
     /// An operator of a query was refused memory.
     #[error(transparent)]
     OutOfMemory(#[from] Refusal),
+    /// A table in the memory of another host can't be put there or read.
+    #[error(transparent)]
+    Remote(Arc<RemoteTableError>),
     /// A table that a benchmark does not have at the scale factor asked for.
     #[error("{benchmark} has no table `{table}` at this scale factor")]
     UnknownBenchmarkTable {
@@ -157,6 +162,7 @@ impl EngineError {
             Self::Durability(error) => Some(Self::Durability(error.clone())),
             Self::Checkpoint(error) => Some(Self::Checkpoint(error.clone())),
             Self::OutOfMemory(refusal) => Some(Self::OutOfMemory(refusal.clone())),
+            Self::Remote(error) => Some(Self::Remote(Arc::clone(error))),
             _ => None,
         }
     }

@@ -129,6 +129,18 @@ impl Columns {
         Ok(Self::new(rows, columns.collect::<Result<_, _>>()?))
     }
 
+    /// Whether they are near, and not on a host.
+    pub(super) fn are_near(&self) -> bool {
+        let near = |column: &Column| matches!(column.place, Place::Near(_));
+        !self.columns.is_empty() && self.columns.iter().all(near)
+    }
+
+    /// Bytes of all of them.
+    pub(super) fn bytes(&self) -> u64 {
+        let parts = self.columns.iter().flat_map(|column| &column.parts);
+        parts.map(|part| part.len() as u64).sum()
+    }
+
     /// Bytes of a part of these columns.
     pub(super) fn part_bytes(&self, part: usize, projection: &[usize]) -> usize {
         let columns = projection.iter();

@@ -1,9 +1,12 @@
 //! What can go wrong with tables on other hosts.
 
+use std::sync::Arc;
+
 use arrow::error::ArrowError;
 use datafusion::error::DataFusionError;
 use nearfar_kernels::copy::CopyError;
 use nearfar_memory::RegionError;
+use nearfar_memory::rdma::RdmaError;
 use nearfar_rdma::RemoteError;
 
 use crate::error::EngineError;
@@ -90,17 +93,38 @@ pub enum RemoteTableError {
         /// The column.
         column: String,
     },
-    /// The query has no memory for it.
+    /// The query fails that needs it, or whose rows it was to have; for one, as it has no memory.
     #[error(transparent)]
-    Memory(DataFusionError),
+    Query(DataFusionError),
+}
+
+impl RemoteTableError {
+    /// Whether a host, or a tier of this machine, has no room for it.
+    pub fn is_out_of_memory(&self) -> bool {
+        let full = |error: &RemoteError| match error {
+            RemoteError::Refused { .. } | RemoteError::Region(_) => true,
+            RemoteError::Rdma { source, .. } => matches!(source, RdmaError::Budget(_)),
+            _ => false,
+        };
+        match self {
+            Self::NoRoom { .. } => true,
+            Self::Host(error) => full(error),
+            _ => false,
+        }
+    }
+}
+
+impl From<RemoteTableError> for EngineError {
+    fn from(error: RemoteTableError) -> Self {
+        match error {
+            RemoteTableError::Query(failed) => failed.into(),
+            other => Self::Remote(Arc::new(other)),
+        }
+    }
 }
 
 impl From<RemoteTableError> for DataFusionError {
     fn from(error: RemoteTableError) -> Self {
-        match error {
-            RemoteTableError::Host(lost) => Self::External(Box::new(lost)),
-            RemoteTableError::Memory(refused) => refused,
-            other => Self::External(Box::new(other)),
-        }
+        EngineError::from(error).into()
     }
 }

@@ -13,9 +13,20 @@ mod scan;
 mod source;
 mod table;
 
+use datafusion::catalog::TableProvider;
+use std::any::Any;
+use std::sync::Arc;
+
 pub use cache::NearCache;
 pub use error::RemoteTableError;
 pub use host::{ColumnBytes, ColumnHost};
 pub use scan::RemoteScan;
 pub use source::{FileRows, RowSource};
 pub use table::RemoteTable;
+pub(crate) use table::TablePlace;
+
+/// The table on another host that `provider` scans, if it does.
+pub(crate) fn remote_table_of(provider: &dyn TableProvider) -> Option<&Arc<RemoteTable>> {
+    let scan = (provider as &dyn Any).downcast_ref::<RemoteScan>()?;
+    Some(scan.table())
+}

@@ -11,6 +11,7 @@ use datafusion::catalog::{Session, TableProvider};
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::logical_expr::dml::InsertOp;
 use datafusion::logical_expr::{Expr, TableType};
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
@@ -26,8 +27,10 @@ use super::cache::NearCache;
 use super::columns::{Columns, Fetched};
 use super::error::RemoteTableError;
 use super::table::{Rebuilt, RemoteTable};
+use crate::error::EngineError;
 use crate::settings::Settings;
 use crate::slices::{SLICE_ROWS, slices};
+use crate::sql::SqlError;
 
 /// A remote table as a source of queries.
 #[derive(Debug)]
@@ -35,6 +38,7 @@ pub struct RemoteScan {
     table: Arc<RemoteTable>,
     threads: usize,
     cache: Arc<NearCache>,
+    is_shared: bool,
 }
 
 impl RemoteScan {
@@ -45,7 +49,22 @@ impl RemoteScan {
             table,
             threads,
             cache,
+            is_shared: false,
         }
+    }
+
+    /// The same, which is listed as a table of all sessions.
+    #[must_use]
+    pub fn shared(self) -> Self {
+        Self {
+            is_shared: true,
+            ..self
+        }
+    }
+
+    /// The table.
+    pub fn table(&self) -> &Arc<RemoteTable> {
+        &self.table
     }
 }
 
@@ -56,7 +75,10 @@ impl TableProvider for RemoteScan {
     }
 
     fn table_type(&self) -> TableType {
-        TableType::Temporary
+        match self.is_shared {
+            true => TableType::Base,
+            false => TableType::Temporary,
+        }
     }
 
     async fn scan(
@@ -86,6 +108,17 @@ impl TableProvider for RemoteScan {
         let partitions = partitions.collect();
         let plan = StreamingTableExec::try_new(schema, partitions, None, [], false, limit)?;
         Ok(Arc::new(plan))
+    }
+
+    async fn insert_into(
+        &self,
+        _: &dyn Session,
+        _: Arc<dyn ExecutionPlan>,
+        _: InsertOp,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let what = "INSERT into a table in the memory of another host, whose rows do not change,";
+        let refused = SqlError::unsupported(what, "use CREATE OR REPLACE TABLE … AS SELECT");
+        Err(EngineError::from(refused).into())
     }
 }
 

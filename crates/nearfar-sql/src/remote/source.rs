@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use arrow::datatypes::SchemaRef;
 use async_trait::async_trait;
+use datafusion::error::DataFusionError;
 use datafusion::execution::SendableRecordBatchStream;
 use datafusion::execution::memory_pool::MemoryReservation;
 use datafusion::physical_plan::ExecutionPlanProperties;
@@ -81,7 +82,17 @@ impl SourceRows {
             from: source.name(),
             error: Box::new(error),
         };
-        let mut batches = source.rows().await.map_err(unread)?;
+        let rows = source.rows().await.map_err(unread)?;
+        let unread = |error: DataFusionError| unread(error.into());
+        Self::read_rows(rows, unread, memory).await
+    }
+
+    /// The same of rows that are under way, where `unread` says what is wrong with them.
+    pub(super) async fn read_rows(
+        mut batches: SendableRecordBatchStream,
+        unread: impl Fn(DataFusionError) -> RemoteTableError,
+        memory: Option<&MemoryReservation>,
+    ) -> Result<Self, RemoteTableError> {
         let schema = stored_schema(&batches.schema());
         let mut digester = Digester::new(&schema)?;
         let mut read = Self {
@@ -95,7 +106,7 @@ impl SourceRows {
         };
         let mut parts = Parts::default();
         while let Some(batch) = batches.next().await {
-            let batch = batch.map_err(|error| unread(error.into()))?;
+            let batch = batch.map_err(&unread)?;
             let batch = stored(&batch, &read.schema)?;
             digester.push(&batch)?;
             for part in parts.push(&batch) {
@@ -121,7 +132,7 @@ impl SourceRows {
         if let Some(memory) = memory {
             let bytes = self.columns.iter().map(|column| column.bytes.capacity());
             let charged = memory.try_resize(bytes.sum());
-            charged.map_err(RemoteTableError::Memory)?;
+            charged.map_err(RemoteTableError::Query)?;
         }
         Ok(())
     }

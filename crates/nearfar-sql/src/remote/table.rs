@@ -6,6 +6,7 @@ use std::sync::Arc;
 use arrow::array::RecordBatch;
 use arrow::datatypes::{Schema, SchemaRef};
 use arrow::error::ArrowError;
+use datafusion::execution::SendableRecordBatchStream;
 use datafusion::execution::memory_pool::MemoryReservation;
 use nearfar_memory::MemorySystem;
 use nearfar_rdma::RemoteError;
@@ -50,6 +51,15 @@ impl fmt::Debug for RemoteTable {
             .field("rows", &self.rows())
             .finish_non_exhaustive()
     }
+}
+
+/// Where the columns of a table are.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum TablePlace {
+    /// All on its host, or near.
+    Whole { is_near: bool, bytes: u64 },
+    /// Nowhere: its host was lost.
+    Lost { reason: String },
 }
 
 /// What was moved to rebuild a table.
@@ -107,11 +117,37 @@ impl RemoteTable {
         source: Arc<dyn RowSource>,
     ) -> Result<Self, RemoteTableError> {
         let read = SourceRows::read(source.as_ref(), None).await?;
+        Self::put_read(host, read, Some(source)).await
+    }
+
+    /// Writes these rows to the host, as [`Self::put_from`] does with those of `source`, which has to give the same ones.
+    /// What they take while they are encoded is charged to `memory`.
+    ///
+    /// # Errors
+    /// As [`Self::put_from`], and those of the rows.
+    pub(crate) async fn put_rows(
+        host: Arc<dyn ColumnHost>,
+        rows: SendableRecordBatchStream,
+        source: Option<Arc<dyn RowSource>>,
+        memory: &MemoryReservation,
+    ) -> Result<Self, RemoteTableError> {
+        let read = SourceRows::read_rows(rows, RemoteTableError::Query, Some(memory)).await?;
+        Self::put_read(host, read, source).await
+    }
+
+    async fn put_read(
+        host: Arc<dyn ColumnHost>,
+        read: SourceRows,
+        source: Option<Arc<dyn RowSource>>,
+    ) -> Result<Self, RemoteTableError> {
         let (schema, rows, digest) = (Arc::clone(&read.schema), read.rows(), read.digest);
         let to = Arc::clone(&host);
-        let columns = on_thread(move || Ok(Columns::put_all(to.as_ref(), rows, &read.columns)?));
-        let kept = Kept { source, digest };
-        Ok(Self::new((schema, rows), host, Some(kept), columns.await?))
+        let columns = on_thread(move || {
+            to.reconnect()?;
+            Ok(Columns::put_all(to.as_ref(), rows, &read.columns)?)
+        });
+        let kept = source.map(|source| Kept { source, digest });
+        Ok(Self::new((schema, rows), host, kept, columns.await?))
     }
 
     fn new(
@@ -145,8 +181,26 @@ impl RemoteTable {
         self.host.name()
     }
 
+    /// Where its columns are.
+    pub(crate) fn place(&self) -> TablePlace {
+        match &*self.state.lock() {
+            State::Whole(columns) => TablePlace::Whole {
+                is_near: columns.are_near(),
+                bytes: columns.bytes(),
+            },
+            State::Lost { reason, .. } => TablePlace::Lost {
+                reason: reason.clone(),
+            },
+        }
+    }
+
+    /// Where its rows are kept elsewhere, if they are.
+    pub(crate) fn kept_in(&self) -> Option<String> {
+        self.kept.as_ref().map(|kept| kept.source.name())
+    }
+
     /// That host.
-    pub(super) fn column_host(&self) -> &dyn ColumnHost {
+    pub(crate) fn column_host(&self) -> &dyn ColumnHost {
         self.host.as_ref()
     }
 

@@ -138,10 +138,12 @@ impl From<PlaceError> for SqlError {
                 name,
                 reason: "the kernel can't allocate on it; bring its memory online first".to_owned(),
             },
-            PlaceError::TooManyParts { ref name, .. } => Self::UnusableTablespace {
-                name: name.clone(),
-                reason: error.to_string(),
-            },
+            PlaceError::Remote { ref name } | PlaceError::TooManyParts { ref name, .. } => {
+                Self::UnusableTablespace {
+                    name: name.clone(),
+                    reason: error.to_string(),
+                }
+            }
         }
     }
 }

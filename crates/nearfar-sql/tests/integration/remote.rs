@@ -1,176 +1,25 @@
 //! Tables on other hosts: kept near, lost and rebuilt. A host is played by memory of the test's own.
 
-use std::io;
+mod played;
+mod statements;
+
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
+use std::sync::atomic::Ordering::SeqCst;
 use std::time::{Duration, Instant};
 
 use arrow::array::{ArrayRef, Int64Array, RecordBatch};
-use nearfar_memory::rdma::RemoteCharge;
-use nearfar_memory::{Budgets, MemorySystem, TierId, TierSpec};
-use nearfar_rdma::RemoteError;
-use nearfar_sql::engine::{Engine, EngineOptions, Session};
+use nearfar_memory::{Budgets, TierId};
+use nearfar_sql::engine::Session;
 use nearfar_sql::load::FileFormat;
-use nearfar_sql::remote::{
-    ColumnBytes, ColumnHost, FileRows, RemoteTable, RemoteTableError, RowSource,
-};
+use nearfar_sql::remote::{FileRows, RemoteTable, RemoteTableError, RowSource};
 use nearfar_table::traffic::Task;
 use tempfile::TempDir;
 
-use super::support::{error, options, region_bytes, run, value};
+use super::support::{error, region_bytes, run, value};
+use played::{HOST, Host, MIB, TIER, engine_with};
 
-const HOST: &str = "b:7475";
-const TIER: &str = "rdma:b:7475";
-const MIB: u64 = 1 << 20;
 /// Three parts.
 const ROWS: u64 = 150_000;
-
-/// What the test sees of a host, and does to it.
-#[derive(Debug)]
-struct Played {
-    system: Arc<MemorySystem>,
-    tier: TierId,
-    /// What was put there in another one is lost.
-    session: AtomicU64,
-    is_lost: AtomicBool,
-    is_up: AtomicBool,
-    /// Reads wait.
-    is_held: AtomicBool,
-    puts: AtomicU64,
-    read_bytes: AtomicU64,
-}
-
-#[derive(Debug, Clone)]
-struct Host(Arc<Played>);
-
-struct Bytes {
-    host: Arc<Played>,
-    session: u64,
-    bytes: Vec<u8>,
-    _charge: RemoteCharge,
-}
-
-impl Host {
-    fn new(engine: &Engine) -> Self {
-        let system = Arc::clone(engine.system());
-        Self(Arc::new(Played {
-            tier: system.tier(TIER).expect("a tier"),
-            system,
-            session: AtomicU64::new(0),
-            is_lost: AtomicBool::new(false),
-            is_up: AtomicBool::new(true),
-            is_held: AtomicBool::new(false),
-            puts: AtomicU64::new(0),
-            read_bytes: AtomicU64::new(0),
-        }))
-    }
-
-    fn kill(&self) {
-        self.0.is_up.store(false, SeqCst);
-        self.0.is_lost.store(true, SeqCst);
-        self.0.session.fetch_add(1, SeqCst);
-    }
-
-    fn start(&self) {
-        self.0.is_up.store(true, SeqCst);
-    }
-
-    fn used_bytes(&self) -> u64 {
-        self.0.system.usage(self.0.tier).used_bytes()
-    }
-
-    fn read_bytes(&self) -> u64 {
-        self.0.read_bytes.load(SeqCst)
-    }
-
-    fn puts(&self) -> u64 {
-        self.0.puts.load(SeqCst)
-    }
-
-    fn shared(&self) -> Arc<dyn ColumnHost> {
-        Arc::new(self.clone())
-    }
-}
-
-fn lost(region: Option<u64>) -> RemoteError {
-    RemoteError::Lost {
-        host: HOST.to_owned(),
-        region,
-        reason: "the server is gone".to_owned(),
-    }
-}
-
-impl ColumnHost for Host {
-    fn name(&self) -> &str {
-        HOST
-    }
-
-    fn tier(&self, system: &Arc<MemorySystem>) -> Option<TierId> {
-        Arc::ptr_eq(&self.0.system, system).then_some(self.0.tier)
-    }
-
-    fn put(&self, bytes: &[u8]) -> Result<Box<dyn ColumnBytes>, RemoteError> {
-        if self.0.is_lost.load(SeqCst) {
-            return Err(lost(None));
-        }
-        let charge = self.0.system.take_remote(self.0.tier, bytes.len() as u64);
-        let refused = |source| RemoteError::Rdma {
-            host: HOST.to_owned(),
-            source,
-        };
-        self.0.puts.fetch_add(1, SeqCst);
-        Ok(Box::new(Bytes {
-            host: Arc::clone(&self.0),
-            session: self.0.session.load(SeqCst),
-            bytes: bytes.to_vec(),
-            _charge: charge.map_err(refused)?,
-        }))
-    }
-
-    fn reconnect(&self) -> Result<(), RemoteError> {
-        if !self.0.is_up.load(SeqCst) {
-            return Err(RemoteError::Unreachable {
-                host: HOST.to_owned(),
-                source: io::ErrorKind::ConnectionRefused.into(),
-            });
-        }
-        self.0.is_lost.store(false, SeqCst);
-        Ok(())
-    }
-}
-
-impl ColumnBytes for Bytes {
-    fn read(
-        &self,
-        offset_bytes: usize,
-        to: &mut [u8],
-        is_cancelled: &dyn Fn() -> bool,
-    ) -> Result<(), RemoteError> {
-        while self.host.is_held.load(SeqCst) {
-            if is_cancelled() {
-                let host = HOST.to_owned();
-                return Err(RemoteError::Cancelled { host });
-            }
-            std::thread::sleep(Duration::from_millis(1));
-        }
-        if self.session != self.host.session.load(SeqCst) {
-            return Err(lost(Some(3)));
-        }
-        to.copy_from_slice(&self.bytes[offset_bytes..offset_bytes + to.len()]);
-        self.host.read_bytes.fetch_add(to.len() as u64, SeqCst);
-        Ok(())
-    }
-}
-
-fn engine_with(remote_cache_bytes: u64, budgets: Budgets) -> Arc<Engine> {
-    let options = EngineOptions {
-        remote_tiers: vec![TierSpec::rdma(TIER, HOST, 64 * MIB)],
-        remote_cache_bytes,
-        budgets,
-        ..options()
-    };
-    Engine::new(options).expect("an engine")
-}
 
 /// Two numbers and a text per row, some of which are null.
 const SELECTED: &str =

@@ -342,25 +342,48 @@ impl Engine {
         slot: &Slot,
         view: Arc<ViewTable>,
     ) -> Result<(), EngineError> {
-        let enter = |()| {
-            slot.schema
-                .replace(slot.name.clone(), Arc::clone(&view) as _)
-        };
+        let sql = view.definition().cloned().unwrap_or_default();
+        self.enter(gate, slot, view, |log| {
+            log.create_view(&slot.schema_name, &slot.name, &sql)
+        })
+    }
+
+    /// Enters a table that no log has.
+    ///
+    /// # Errors
+    /// As [`Self::create_table`].
+    pub(super) fn create_unlogged(
+        &self,
+        gate: &CommitGate,
+        slot: &Slot,
+        table: impl TableProvider + 'static,
+    ) -> Result<(), EngineError> {
+        self.enter(gate, slot, Arc::new(table), |_| Ok(()))
+    }
+
+    /// Enters what has no rows in the log, where `record` tells of it.
+    fn enter(
+        &self,
+        gate: &CommitGate,
+        slot: &Slot,
+        provider: Arc<dyn TableProvider>,
+        record: impl FnOnce(&mut LogTransaction<'_>) -> Result<(), DurableError>,
+    ) -> Result<(), EngineError> {
+        let enter = || slot.schema.replace(slot.name.clone(), provider);
         if slot.is_unlogged() {
             self.check(slot)?;
             gate.pass()?;
-            enter(());
+            enter();
             return Ok(());
         }
-        let sql = view.definition().map_or("", String::as_str);
         self.define(
             gate,
             || Ok(self.check(slot)?),
             |log, ()| {
                 slot.forget_replaced(log)?;
-                log.create_view(&slot.schema_name, &slot.name, sql)
+                record(log)
             },
-            enter,
+            |()| enter(),
         )
     }
 
@@ -375,19 +398,9 @@ impl Engine {
         sequence: &Arc<Sequence>,
     ) -> Result<(), EngineError> {
         let provider = Arc::new(SequenceTable::new(Arc::clone(sequence)));
-        let enter = || slot.schema.replace(slot.name.clone(), provider);
-        if slot.is_unlogged() {
-            self.check(slot)?;
-            gate.pass()?;
-            enter();
-            return Ok(());
-        }
-        self.define(
-            gate,
-            || Ok(self.check(slot)?),
-            |log, ()| sequences::record(log, (&slot.schema_name, &slot.name), sequence),
-            |()| enter(),
-        )
+        self.enter(gate, slot, provider, |log| {
+            sequences::record(log, (&slot.schema_name, &slot.name), sequence)
+        })
     }
 
     /// Declares a sequence anew. Nobody is given a number of it meanwhile.

@@ -7,7 +7,7 @@ use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::logical_expr::{DdlStatement, Expr, LogicalPlan, Statement as Planned, WriteOp};
 
 use super::change::MergeInto;
-use super::modify::is_into_own;
+use super::modify::is_into_files;
 use super::table_locks::action_of;
 use super::transaction::within;
 use crate::engine::session::Session;
@@ -290,8 +290,8 @@ fn of_node(node: &LogicalPlan) -> datafusion::error::Result<Action> {
         LogicalPlan::DescribeTable(_) => Action::Describe,
         LogicalPlan::Copy(_) => Action::CopyToFile,
         LogicalPlan::Dml(dml) => match &dml.op {
-            WriteOp::Insert(_) if is_into_own(node)? => Action::Insert,
-            WriteOp::Insert(_) => Action::InsertIntoFile,
+            WriteOp::Insert(_) if is_into_files(node)? => Action::InsertIntoFile,
+            WriteOp::Insert(_) => Action::Insert,
             WriteOp::Delete => Action::Delete,
             WriteOp::Update => Action::Update,
             WriteOp::Ctas => Action::CreateTable,

@@ -2,12 +2,12 @@
 
 use datafusion::catalog::TableProvider;
 use datafusion::common::TableReference;
-use datafusion::logical_expr::TableType;
 use datafusion::sql::sqlparser::ast::{Ident, ObjectName};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::done;
+use super::modify::not_in_memory;
 use super::transaction::{Closing, alone};
 use crate::engine::catalog::CATALOG;
 use crate::engine::session::Session;
@@ -140,19 +140,9 @@ impl Session {
             .ok_or_else(|| SqlError::UnknownTable {
                 table: name.to_string(),
             })?;
-        match (table_of(provider.as_ref()), provider.table_type()) {
-            (Some(table), _) => Ok(Arc::clone(table)),
-            (None, kind) => {
-                let what = match kind {
-                    TableType::View => "a view",
-                    _ => "a table on files or a system table",
-                };
-                Err(SqlError::NotInMemory {
-                    table: name.to_string(),
-                    what,
-                }
-                .into())
-            }
+        match table_of(provider.as_ref()) {
+            Some(table) => Ok(Arc::clone(table)),
+            None => Err(not_in_memory(name, provider.as_ref()).into()),
         }
     }
 

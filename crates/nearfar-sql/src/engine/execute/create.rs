@@ -1,15 +1,18 @@
 //! `CREATE TABLE`, `CREATE VIEW`, `CREATE EXTERNAL TABLE`.
 
 use arrow::datatypes::{Schema, SchemaRef};
+use datafusion::catalog::TableProvider;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::common::{TableReference, ToDFSchema};
 use datafusion::datasource::{ViewTable, source_as_provider};
+use datafusion::execution::TaskContext;
 use datafusion::execution::context::SessionState;
 use datafusion::logical_expr::{
     CreateExternalTable, CreateMemoryTable, CreateView, DdlStatement, EmptyRelation, LogicalPlan,
 };
 use datafusion::optimizer::Analyzer;
+use datafusion::physical_plan::ExecutionPlan;
 use nearfar_memory::Placement;
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -17,6 +20,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::constraints::Declared;
+use super::create_remote::Making;
 use super::index::with_keys;
 use super::sequence::numbered_columns;
 use super::{done, rejoin};
@@ -49,6 +53,7 @@ impl Session {
         state: &SessionState,
         cmd: CreateMemoryTable,
         clauses: &CreateClauses,
+        making: Making<'_>,
     ) -> Result<StatementResult, EngineError> {
         let slot = self.slot(&cmd.name, clauses.temporary, cmd.or_replace)?;
         if slot.is_taken() {
@@ -61,6 +66,12 @@ impl Session {
         self.check_replaced(&slot)?;
         self.check_replaced_key(&slot)?;
         check_columns(&slot, &cmd.input)?;
+        if let Some(host) = self.memory_host(clauses, &cmd.input)? {
+            let place = (slot, host);
+            return self
+                .create_remote_table(state, place, &cmd.input, making)
+                .await;
+        }
         let placement = match &clauses.options.place {
             Some(place) => self.engine().tablespaces().placement(place)?,
             None => self.settings().table_placement(clauses.temporary).clone(),
@@ -146,32 +157,47 @@ impl Session {
         placement: Placement,
         temporary: Option<Arc<TemporaryBudget>>,
     ) -> Result<Arc<Table>, EngineError> {
-        let mut state = state.clone();
-        // Partitions that follow each other in the order of a file's rows: sorted columns stay so.
-        let execution = &mut state.config_mut().options_mut().execution;
-        execution.enable_file_stream_work_stealing = false;
-        let mut may_spill = false;
-        loop {
+        self.filled(state, input, |plan, context| {
             let progress = Arc::new(Progress::default());
-            let _shown = self.show_loading(Loading::new(name, &progress));
+            let shown = self.show_loading(Loading::new(name, &progress));
             let load = Load {
                 storage: self.engine().storage().clone(),
                 name: name.to_owned(),
                 placements: ColumnPlacements::all(placement.clone()),
                 progress,
             };
+            let temporary = temporary.clone();
+            async move {
+                let _shown = shown;
+                load.plan_charged(plan, context, temporary).await
+            }
+        })
+        .await
+    }
+
+    /// What `fill` makes of the rows of `input`: again, without joins by hash, where one of those has no memory.
+    pub(super) async fn filled<T, F: Future<Output = Result<T, EngineError>> + Send>(
+        &self,
+        state: &SessionState,
+        input: &LogicalPlan,
+        fill: impl Fn(Arc<dyn ExecutionPlan>, Arc<TaskContext>) -> F,
+    ) -> Result<T, EngineError> {
+        let mut state = state.clone();
+        // Partitions that follow each other in the order of a file's rows: sorted columns stay so.
+        let execution = &mut state.config_mut().options_mut().execution;
+        execution.enable_file_stream_work_stealing = false;
+        let mut may_spill = false;
+        loop {
             let plan = physical_plan(&state, input).await?;
             let (context, memory) = self.query_context(&state, plan.as_ref());
             let _given_up = CancelOnDrop(Arc::clone(&memory));
-            let loaded = load.plan_charged(Arc::clone(&plan), context, temporary.clone());
-            let loaded = loaded.await;
-            match loaded {
+            match fill(Arc::clone(&plan), context).await {
                 Err(EngineError::DataFusion(error)) if !may_spill && is_of_hash_join(&error) => {
                     rejoin::plan_without(&mut state);
                     may_spill = true;
                 }
-                loaded => {
-                    return loaded.map_err(|error| query_error(error, &memory, plan.as_ref()));
+                filled => {
+                    return filled.map_err(|error| query_error(error, &memory, plan.as_ref()));
                 }
             }
         }
@@ -231,22 +257,11 @@ impl Session {
         Ok(self.references().check_unreferenced(table.as_slice())?)
     }
 
-    fn reads_temporary(&self, plan: &LogicalPlan) -> Result<bool, EngineError> {
+    pub(super) fn reads_temporary(&self, plan: &LogicalPlan) -> Result<bool, EngineError> {
         let own = self.temporary().all();
-        let mut found = false;
-        plan.apply_with_subqueries(|node| {
-            if let LogicalPlan::TableScan(scan) = node
-                && let Ok(provider) = source_as_provider(&scan.source)
-            {
-                found |= own.iter().any(|(_, table)| Arc::ptr_eq(table, &provider));
-            }
-            Ok(if found {
-                TreeNodeRecursion::Stop
-            } else {
-                TreeNodeRecursion::Continue
-            })
-        })?;
-        Ok(found)
+        reads(plan, |read| {
+            own.iter().any(|(_, table)| Arc::ptr_eq(table, read))
+        })
     }
 
     /// `CREATE EXTERNAL TABLE`: DataFusion's table on files.
@@ -306,6 +321,26 @@ impl Session {
             is_draft: self.tables().draft().is_some(),
         })
     }
+}
+
+/// Whether a plan reads one of the tables that `is_wanted` knows.
+pub(super) fn reads(
+    plan: &LogicalPlan,
+    is_wanted: impl Fn(&Arc<dyn TableProvider>) -> bool,
+) -> Result<bool, EngineError> {
+    let mut found = false;
+    plan.apply_with_subqueries(|node| {
+        if let LogicalPlan::TableScan(scan) = node
+            && let Ok(provider) = source_as_provider(&scan.source)
+        {
+            found |= is_wanted(&provider);
+        }
+        Ok(match found {
+            true => TreeNodeRecursion::Stop,
+            false => TreeNodeRecursion::Continue,
+        })
+    })?;
+    Ok(found)
 }
 
 /// The columns that a `CREATE TABLE` declares, as they are stored.

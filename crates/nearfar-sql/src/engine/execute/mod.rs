@@ -11,6 +11,7 @@ mod constraints;
 mod copy;
 mod copy_client;
 mod create;
+mod create_remote;
 mod cursors;
 mod default;
 mod define;
@@ -243,7 +244,8 @@ impl Session {
         }
         match plan {
             LogicalPlan::Ddl(DdlStatement::CreateMemoryTable(cmd)) => {
-                self.create_table(&state, cmd, create).await
+                self.create_table(&state, cmd, create, (statement, parameters))
+                    .await
             }
             LogicalPlan::Ddl(DdlStatement::CreateView(cmd)) => self.create_view(cmd, create).await,
             LogicalPlan::Ddl(DdlStatement::CreateExternalTable(cmd)) => {

@@ -5,13 +5,14 @@
 use arrow::array::{AsArray, BooleanArray, RecordBatch, RecordBatchOptions};
 use arrow::compute::filter_record_batch;
 use arrow::datatypes::{Schema, UInt64Type};
-use datafusion::common::Column;
+use datafusion::catalog::TableProvider;
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
+use datafusion::common::{Column, TableReference};
 use datafusion::datasource::{provider_as_source, source_as_provider};
 use datafusion::error::DataFusionError;
 use datafusion::execution::context::SessionState;
 use datafusion::logical_expr::{
-    DmlStatement, Explain, Expr, LogicalPlan, LogicalPlanBuilder, TableSource, WriteOp,
+    DmlStatement, Explain, Expr, LogicalPlan, LogicalPlanBuilder, TableSource, TableType, WriteOp,
 };
 use futures::StreamExt;
 use std::borrow::Cow;
@@ -25,6 +26,7 @@ use crate::engine::session::Session;
 use crate::engine::stream::StatementResult;
 use crate::error::EngineError;
 use crate::load::RowWriter;
+use crate::remote::remote_table_of;
 use crate::scan::{NearfarTable, ROW_ID, provider_of};
 use crate::sql::SqlError;
 use nearfar_table::table::{RowId, Table, TableId, batch_bytes};
@@ -250,11 +252,22 @@ pub(super) fn unsupported(statement: &str) -> SqlError {
 
 /// The provider of the table that a statement changes.
 pub(super) fn target(dml: &DmlStatement) -> Result<NearfarTable, EngineError> {
-    own_provider(&dml.target)?.ok_or_else(|| {
-        let what = "a view, a table on files or a system table";
-        let table = dml.table_name.to_string();
-        SqlError::NotInMemory { table, what }.into()
-    })
+    if let Some(own) = own_provider(&dml.target)? {
+        return Ok(own);
+    }
+    let provider = source_as_provider(&dml.target)?;
+    Err(not_in_memory(&dml.table_name, provider.as_ref()).into())
+}
+
+/// What is told of a table or view that is not in memory.
+pub(super) fn not_in_memory(name: &TableReference, provider: &dyn TableProvider) -> SqlError {
+    let what = match (provider.table_type(), remote_table_of(provider)) {
+        (_, Some(_)) => "a table in the memory of another host, whose rows do not change",
+        (TableType::View, None) => "a view or a system table",
+        _ => "a table on files",
+    };
+    let table = name.to_string();
+    SqlError::NotInMemory { table, what }
 }
 
 /// Whether a plan adds rows to a table in memory.
@@ -263,6 +276,16 @@ pub(super) fn is_into_own(plan: &LogicalPlan) -> Result<bool, DataFusionError> {
         LogicalPlan::Dml(dml) => Ok(own_provider(&dml.target)?.is_some()),
         _ => Ok(false),
     }
+}
+
+/// Whether a plan adds rows to files.
+pub(super) fn is_into_files(plan: &LogicalPlan) -> Result<bool, DataFusionError> {
+    let LogicalPlan::Dml(dml) = plan else {
+        return Ok(false);
+    };
+    let provider = source_as_provider(&dml.target)?;
+    let is_table = provider_of(provider.as_ref()).is_some();
+    Ok(!is_table && remote_table_of(provider.as_ref()).is_none())
 }
 
 fn own_provider(source: &Arc<dyn TableSource>) -> Result<Option<NearfarTable>, DataFusionError> {

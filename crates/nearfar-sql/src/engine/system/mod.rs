@@ -5,6 +5,7 @@
 //! | `nearfar.tiers` | tier: capacity, budget, what is used by regions and heaps, declared performance |
 //! | `nearfar.tables` | table in memory: rows, bytes per tier, delta, deleted rows, merges |
 //! | `nearfar.indexes` | index: its columns and kind, keys, levels and bytes, where its nodes lie, what was moved |
+//! | `nearfar.remote_tables` | table in the memory of another host: its host, bytes, where they are now, what it is rebuilt from |
 //! | `nearfar.segments` | column of a segment or part of the delta: encoding, bytes per tier, placement |
 //! | `nearfar.log` | one, where there is a data directory: its folder and how long the log is |
 //! | `nearfar.loading` | column: how much of it is in memory, and its priority of preloading |
@@ -16,6 +17,7 @@
 mod indexes;
 mod loading;
 mod log;
+mod remote;
 mod rows;
 mod tiers;
 mod traffic;
@@ -52,6 +54,7 @@ struct View {
 enum Kind {
     Tiers,
     Tables,
+    RemoteTables,
     Indexes,
     Segments,
     ColumnAccess,
@@ -60,9 +63,10 @@ enum Kind {
     Traffic,
 }
 
-const KINDS: [(&str, Kind); 8] = [
+const KINDS: [(&str, Kind); 9] = [
     ("tiers", Kind::Tiers),
     ("tables", Kind::Tables),
+    ("remote_tables", Kind::RemoteTables),
     ("indexes", Kind::Indexes),
     ("segments", Kind::Segments),
     ("column_access", Kind::ColumnAccess),
@@ -118,6 +122,7 @@ impl SystemTable {
         Ok(match self.kind {
             Kind::Tiers => tiers::tiers(engine),
             Kind::Tables => rows::tables(engine, tables),
+            Kind::RemoteTables => remote::tables(engine, tables),
             Kind::Indexes => indexes::indexes(engine, tables),
             Kind::Segments => rows::segments(engine, tables),
             Kind::Log => log::log(engine),
@@ -134,6 +139,7 @@ impl TableProvider for SystemTable {
         match self.kind {
             Kind::Tiers => tiers::schema(),
             Kind::Tables => rows::tables_schema(),
+            Kind::RemoteTables => remote::schema(),
             Kind::Indexes => indexes::schema(),
             Kind::Segments => rows::segments_schema(),
             Kind::ColumnAccess => rows::column_access_schema(),

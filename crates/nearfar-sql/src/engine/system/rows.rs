@@ -3,6 +3,7 @@
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use arrow::error::ArrowError;
+use datafusion::catalog::TableProvider;
 use nearfar_memory::{TierBytes, TierId};
 use std::sync::Arc;
 
@@ -19,27 +20,34 @@ pub(super) struct Found {
     pub table: Arc<Table>,
 }
 
-/// All tables in memory that a session sees.
-pub(super) fn found(engine: Option<&Engine>, tables: Option<&SessionTables>) -> Vec<Found> {
+/// All that a session sees, with schemas and names.
+pub(super) fn seen(
+    engine: Option<&Engine>,
+    tables: Option<&SessionTables>,
+) -> impl Iterator<Item = (String, String, Arc<dyn TableProvider>)> {
     // The session of a view's definition can have ended.
     let permanent = tables.map(SessionTables::permanent);
     let permanent = permanent.or(engine.map(|engine| Arc::clone(engine.catalog())));
-    let shared = permanent.iter().flat_map(|permanent| permanent.all());
+    let shared = permanent.into_iter().flat_map(|permanent| permanent.all());
     let shared = shared.map(|(schema, map)| (schema, map.all()));
     let own = tables.map(|tables| (TEMPORARY.to_owned(), tables.temporary().all()));
-    let mut found = Vec::new();
-    for (schema, map) in shared.chain(own) {
-        for (name, provider) in map {
-            if let Some(table) = table_of(provider.as_ref()) {
-                found.push(Found {
-                    schema: schema.clone(),
-                    name,
-                    table: Arc::clone(table),
-                });
-            }
-        }
-    }
-    found
+    shared.chain(own).flat_map(|(schema, providers)| {
+        let named = move |(name, provider)| (schema.clone(), name, provider);
+        providers.into_iter().map(named)
+    })
+}
+
+/// All tables in memory that a session sees.
+pub(super) fn found(engine: Option<&Engine>, tables: Option<&SessionTables>) -> Vec<Found> {
+    let found = |(schema, name, provider): (String, String, Arc<dyn TableProvider>)| {
+        let table = Arc::clone(table_of(provider.as_ref())?);
+        Some(Found {
+            schema,
+            name,
+            table,
+        })
+    };
+    seen(engine, tables).filter_map(found).collect()
 }
 
 /// Different placements, in the order they were met.
