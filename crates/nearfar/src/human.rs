@@ -1,6 +1,7 @@
 //! Sizes, rates and times, read from and written for people.
 
 use std::fmt;
+use std::net::SocketAddr;
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -52,6 +53,38 @@ impl FromStr for TierBudget {
         let ByteSize(bytes) = bytes.parse()?;
         let tier = tier.to_owned();
         Ok(Self { tier, bytes })
+    }
+}
+
+/// The address of a host, and the name of the tablespace that its memory is: `b=10.0.0.1:7475`, or without the name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NamedAddress {
+    pub name: String,
+    pub address: SocketAddr,
+}
+
+/// The tablespace of a host that is given no name.
+const REMOTE: &str = "remote";
+
+impl FromStr for NamedAddress {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (name, address) = text.split_once('=').unwrap_or((REMOTE, text));
+        let is_first = |first: char| first.is_ascii_lowercase();
+        let is_word = |rest: &str| {
+            let allowed = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
+            rest.chars().all(allowed)
+        };
+        if !name.starts_with(is_first) || !is_word(name) {
+            let rule = "is made of lower-case letters, digits and underscores, a letter first";
+            return Err(format!("{name:?} is no name: it {rule}"));
+        }
+        let address = address
+            .parse()
+            .map_err(|_| format!("{address:?} is no address and port, such as 10.0.0.1:7475"))?;
+        let name = name.to_owned();
+        Ok(Self { name, address })
     }
 }
 

@@ -13,7 +13,8 @@ use nearfar_topology::{FAR, Profile, Topology};
 use tokio::runtime::{Handle, Runtime};
 use tokio::task::JoinHandle;
 
-use crate::args::MachineArgs;
+use crate::args::{MachineArgs, MemoryHostArgs};
+use crate::memory_hosts::MemoryHosts;
 use crate::progress::{self, Live};
 
 /// Where tables outlive the process, if anywhere.
@@ -40,6 +41,18 @@ pub fn engine(
 ) -> anyhow::Result<Arc<Engine>> {
     let options = engine_options(args, profile, kept)?;
     start(options, GlobalHeaps::default())
+}
+
+/// The same with the memory of other hosts.
+pub fn engine_with_hosts(
+    mut options: EngineOptions,
+    hosts: &MemoryHostArgs,
+    heaps: GlobalHeaps,
+) -> anyhow::Result<Arc<Engine>> {
+    let hosts = MemoryHosts::plan(hosts, &mut options)?;
+    let engine = start(options, heaps)?;
+    hosts.connect(&engine)?;
+    Ok(engine)
 }
 
 /// How the engine is to be that `args` describe.

@@ -8,6 +8,7 @@ mod exit;
 mod human;
 mod interrupt;
 mod machine;
+mod memory_hosts;
 mod message;
 mod output;
 mod progress;

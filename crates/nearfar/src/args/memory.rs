@@ -8,7 +8,7 @@ use clap::{Args, Subcommand};
 use nearfar_memory::PlacementSpec;
 
 use super::FigureArgs;
-use crate::human::ByteSize;
+use crate::human::{ByteSize, NamedAddress};
 
 /// Memory for other hosts, over RDMA.
 #[derive(Debug, Args)]
@@ -83,4 +83,27 @@ pub struct MemoryCheckArgs {
     pub device: Option<String>,
     #[command(flatten)]
     pub figures: FigureArgs,
+}
+
+/// Memory of other hosts as tablespaces.
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Memory of other hosts")]
+pub struct MemoryHostArgs {
+    /// Use the memory that a host offers here (`nearfar memory serve`) as tablespace NAME [default: remote]; may be
+    /// given several times. `CREATE TABLE t TABLESPACE NAME AS SELECT …` puts rows there (docs/rdma.md).
+    #[arg(
+        long = "memory-host",
+        value_name = "[NAME=]ADDRESS:PORT",
+        requires = "memory_secret_file"
+    )]
+    pub memory_hosts: Vec<NamedAddress>,
+    /// A file whose first line is the secret of these hosts.
+    #[arg(long, value_name = "FILE", requires = "memory_hosts")]
+    pub memory_secret_file: Option<PathBuf>,
+    /// The RDMA device of this machine [default: the one with the address that a host is reached from, or else any].
+    #[arg(long, value_name = "NAME", requires = "memory_hosts")]
+    pub memory_device: Option<String>,
+    /// Keep so much near of what queries fetch from these hosts [default: 256MiB].
+    #[arg(long, value_name = "BYTES", requires = "memory_hosts")]
+    pub memory_cache: Option<ByteSize>,
 }

@@ -43,7 +43,9 @@ pub use self::inference::InferenceArgs;
 pub use self::interference::{ApplicationArgs, InterferenceArgs, StorageArgs};
 pub use self::machine::MachineArgs;
 pub use self::measure::{MeasureAction, MeasureArgs, MeasureRunArgs};
-pub use self::memory::{MemoryAction, MemoryArgs, MemoryCheckArgs, MemoryServeArgs};
+pub use self::memory::{
+    MemoryAction, MemoryArgs, MemoryCheckArgs, MemoryHostArgs, MemoryServeArgs,
+};
 pub use self::pagerank::PagerankArgs;
 pub use self::plan::{PlanAction, PlanArgs, PlanCostArgs};
 pub use self::pool::PoolArgs;

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand, ValueEnum};
 
-use super::{DataArgs, MachineArgs, PoolArgs};
+use super::{DataArgs, MachineArgs, MemoryHostArgs, PoolArgs};
 
 /// Serve tables over PostgreSQL's protocol, with health and metrics over HTTP.
 ///
@@ -187,6 +187,8 @@ pub struct ServeArgs {
     pub data: DataArgs,
     #[command(flatten)]
     pub pool: PoolArgs,
+    #[command(flatten)]
+    pub hosts: MemoryHostArgs,
 }
 
 /// What else there is to do for a server.

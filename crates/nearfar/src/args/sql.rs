@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
-use super::{DataArgs, MachineArgs, PoolArgs};
+use super::{DataArgs, MachineArgs, MemoryHostArgs, PoolArgs};
 
 /// Query files in memory: an interactive shell, or statements from the command line or a script.
 ///
@@ -63,6 +63,8 @@ pub struct SqlArgs {
     pub pool: PoolArgs,
     #[command(flatten)]
     pub machine: MachineArgs,
+    #[command(flatten)]
+    pub hosts: MemoryHostArgs,
 }
 
 /// How rows are written.

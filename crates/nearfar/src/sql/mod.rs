@@ -15,6 +15,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::Context;
+use nearfar_memory::GlobalHeaps;
 use nearfar_sql::engine::Engine;
 use nearfar_topology::Profile;
 
@@ -45,7 +46,8 @@ pub fn run(args: &SqlArgs) -> anyhow::Result<()> {
         data: args.data.options(),
         pool: args.pool.options(args.data.access()),
     };
-    let engine = machine::engine(&machine, profile, kept)?;
+    let options = machine::engine_options(&machine, profile, kept)?;
+    let engine = machine::engine_with_hosts(options, &args.hosts, GlobalHeaps::default())?;
     let display = Display {
         format: args.format,
         timing: args.timing,

@@ -1,6 +1,7 @@
 //! What is wrong with arguments: one message, and the documented exit code.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 
 use nearfar_topology::{FAR, Topology};
 
@@ -18,6 +19,22 @@ fn arguments_that_cannot_be_read() {
         &["bench", "tpch", "--rival", "nobody"],
         &["sql", "--threads", "4294967296", "-c", "SELECT 1"],
         &["tiers", "--probe", "--threads", "0"],
+        &["sql", "--memory-host", "127.0.0.1:7475", "-c", "SELECT 1"],
+        &["sql", "--memory-secret-file", "secret", "-c", "SELECT 1"],
+        &[
+            "sql",
+            "--memory-host",
+            "b",
+            "--memory-secret-file",
+            "secret",
+        ],
+        &[
+            "sql",
+            "--memory-host",
+            "B=127.0.0.1:7475",
+            "--memory-secret-file",
+            "secret",
+        ],
     ] {
         let ran = run(arguments);
         assert_eq!(ran.code, 2, "{arguments:?}: {ran:?}");
@@ -28,6 +45,23 @@ fn arguments_that_cannot_be_read() {
     run(["sql", "--tpch", "-1"]).failed(2, &["scale factor -1"]);
     let ran = run(["bench", "index", "--mode", "native", "--scale", "bytes"]);
     ran.failed(2, &["scale", "leave it out"]);
+}
+
+#[test]
+fn hosts_whose_memory_cannot_be_used() {
+    let folder = temp();
+    let path = |name: &str| folder.path().join(name).display().to_string();
+    let run = |host: &str, secret: &str| {
+        let arguments = ["sql", "--memory-host", host, "--memory-secret-file", secret];
+        run([&arguments[..], &["-c", "SELECT 1"]].concat())
+    };
+    let secret = path("secret");
+    run("127.0.0.1:1", &secret).failed(4, &["secret"]);
+    fs::write(&secret, "a secret of two hosts").expect("written");
+    fs::set_permissions(&secret, fs::Permissions::from_mode(0o600)).expect("protected");
+    // Without a device, or without a server.
+    let ran = run("127.0.0.1:1", &secret);
+    ran.failed(9, &[]);
 }
 
 #[test]

@@ -136,7 +136,7 @@ fn serve(args: &ServeArgs) -> anyhow::Result<()> {
     }
     let is_kept = kept.data.is_some() || kept.pool.is_some();
     let engine = engine_options(args, profile, kept)?;
-    let engine = machine::start(engine, SERVER_HEAPS)?;
+    let engine = machine::engine_with_hosts(engine, &args.hosts, SERVER_HEAPS)?;
     // Apart from each other, so that clients are heard while statements keep all threads busy.
     let lanes = Threads::start(engine.threads())?;
     let front = machine::named_threads(1, "nearfar-front")?;

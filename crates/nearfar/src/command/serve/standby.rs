@@ -97,8 +97,10 @@ pub fn serve(
                 if let Some(pool) = &mut options.pool {
                     pool.claim.take_over = TakeOver::From { epoch };
                 }
-                let started =
-                    tokio::task::spawn_blocking(move || machine::start(options, SERVER_HEAPS));
+                let hosts = args.hosts.clone();
+                let started = tokio::task::spawn_blocking(move || {
+                    machine::engine_with_hosts(options, &hosts, SERVER_HEAPS)
+                });
                 match started.await? {
                     Ok(engine) => return anyhow::Ok((engine, begun)),
                     Err(error) if is_owned(&error) => {

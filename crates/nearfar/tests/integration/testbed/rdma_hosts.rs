@@ -5,7 +5,7 @@ use std::fs;
 use std::io::{BufRead, BufReader};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
-use std::process::{Child, Stdio};
+use std::process::{Child, Output, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -209,10 +209,58 @@ async fn scans(session: &Session, host: &Arc<RemoteHost>) {
     assert!(session.detach("own") && session.detach("rebuilt"));
 }
 
+/// The program with the host's memory as tablespace `other`.
+fn with_host(secret: &str, statements: &[&str]) -> Output {
+    let folder = temp();
+    let file = folder.path().join("secret");
+    fs::write(&file, secret).expect("written");
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o600)).expect("protected");
+    let mut command = program();
+    command.args(["sql", "--format", "csv", "--memory-host"]);
+    command.arg(format!("other={SERVER}"));
+    command.arg("--memory-secret-file").arg(&file);
+    for statement in statements {
+        command.args(["-c", statement]);
+    }
+    command.output().expect("run")
+}
+
+/// Statements of the program put rows on the host, and read them.
+fn statements_of_the_program() {
+    let ran = with_host(
+        SECRET,
+        &[
+            "CREATE TABLE t TABLESPACE other AS SELECT value AS k, 'name ' || value AS name
+             FROM generate_series(1, 150000)",
+            "SELECT sum(k), max(name) FROM t",
+            "SELECT tier, host, rows, place FROM nearfar.remote_tables",
+            "SELECT kind, region_bytes > 2000000 FROM nearfar.tiers WHERE name = 'other'",
+        ],
+    );
+    let (rows, told) = (
+        String::from_utf8_lossy(&ran.stdout),
+        String::from_utf8_lossy(&ran.stderr),
+    );
+    assert!(ran.status.success(), "{told}");
+    let expected = [
+        "11250075000,name 99999",
+        "other,10.0.0.1:7475,150000,host",
+        "rdma,true",
+    ];
+    for expected in expected {
+        assert!(rows.lines().any(|line| line == expected), "{rows}{told}");
+    }
+    let ran = with_host("another secret of hosts", &["SELECT 1"]);
+    let told = String::from_utf8_lossy(&ran.stderr);
+    assert_eq!(ran.status.code(), Some(4), "{told}");
+    assert!(told.contains(SERVER), "{told}");
+}
+
 #[test]
 #[ignore = "needs the topology rdma-hosts: cargo xtask testbed rdma-hosts"]
 fn queries_scan_the_other_host_and_fail_by_its_name() {
     until_there(LISTENING);
+    statements_of_the_program();
     let topology = Topology::this_machine().expect("a machine");
     let engine = Engine::new(EngineOptions {
         remote_tiers: vec![TierSpec::rdma(TIER, SERVER, 64 << 20)],
