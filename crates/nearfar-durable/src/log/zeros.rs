@@ -189,7 +189,9 @@ mod tests {
         assert_eq!((log.end(), cut_bytes), (end, 0));
         assert_eq!(file_bytes(folder.path(), 0), end, "they are cut off");
         // What it goes on with is found, with zeros behind it again.
-        (0..COMMITS).for_each(|number| drop(commit(&log, COMMITS + number, 300)));
+        (0..COMMITS).for_each(|number| {
+            commit(&log, COMMITS + number, 300);
+        });
         drop(log);
         assert_eq!(
             open(folder.path()).transactions(),
@@ -207,7 +209,7 @@ mod tests {
         drop(log);
         let (before, end) = (ends[ends.len() - 2], ends[ends.len() - 1]);
         let whole = fs::read(file(folder.path(), 0)).expect("read");
-        for torn in 1..FrameHeader::BYTES + 8 {
+        for torn in (1..FrameHeader::BYTES + 8).step_by(3) {
             let mut bytes = whole.clone();
             let from = before as usize + torn;
             bytes[from..end as usize].fill(0);
@@ -249,6 +251,45 @@ mod tests {
         };
         let opened = open_log(&options).expect("what is before");
         assert_eq!(opened.transactions(), [0, 1, 2, 3, 4]);
+    }
+
+    #[test]
+    fn concurrent_commits_share_writes_to_disk_and_are_all_there() {
+        const THREADS: u64 = 8;
+        const EACH: u64 = 200;
+        let folder = tempfile::tempdir().expect("a folder");
+        let faults = Arc::new(LogFaults::default());
+        let options = DataOptions {
+            faults: Arc::clone(&faults),
+            ..DataOptions::new(folder.path())
+        };
+        let (log, _) = open_log(&options).expect("a log").into_log();
+        std::thread::scope(|scope| {
+            for thread in 0..THREADS {
+                let log = &log;
+                let commits = move || {
+                    for number in 0..EACH {
+                        let end = commit(log, thread * EACH + number, 100);
+                        assert!(log.durable() >= end);
+                    }
+                };
+                scope.spawn(commits);
+            }
+        });
+        assert!(log.status().syncs < THREADS * EACH, "{:?}", log.status());
+        // A disk that fails is told to all who wait, and nobody waits for ever.
+        let end = append(&log, THREADS * EACH, 100);
+        faults.fail_sync(true);
+        std::thread::scope(|scope| {
+            for _ in 0..THREADS {
+                scope.spawn(|| log.sync_to(end).expect_err("a disk that fails"));
+            }
+        });
+        assert!(log.durable() < end && log.check().is_err());
+        drop(log);
+        let mut found = open(folder.path()).transactions();
+        found.sort_unstable();
+        assert_eq!(found, Vec::from_iter(0..=THREADS * EACH));
     }
 
     #[test]
@@ -312,7 +353,9 @@ mod tests {
         );
         assert_eq!(file_bytes(folder.path(), 0), end);
         faults.set_room(u64::MAX);
-        (0..COMMITS).for_each(|_| drop(commit(&log, 1001, 100)));
+        (0..COMMITS).for_each(|_| {
+            commit(&log, 1001, 100);
+        });
         assert!(file_bytes(folder.path(), 0) > log.end(), "zeros again");
     }
 
@@ -366,7 +409,9 @@ mod tests {
             let folder = tempfile::tempdir().expect("a folder");
             let (log, _) = open(folder.path()).into_log();
             let mut number = 0;
-            (0..COMMITS).for_each(|_| drop(commit(&log, number, 20)));
+            (0..COMMITS).for_each(|_| {
+                commit(&log, number, 20);
+            });
             let mut durable = 0;
             for size in &sizes {
                 number += 1;
