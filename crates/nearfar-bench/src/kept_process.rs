@@ -37,8 +37,10 @@ impl KeptProcess {
             }
         });
         let child = starts.recv().map_err(io::Error::other)??;
-        let _keeper = keeper;
-        Ok(Self { child, _keeper })
+        Ok(Self {
+            child,
+            _keeper: keeper,
+        })
     }
 
     /// Asks it to end, as the end of this process would.
