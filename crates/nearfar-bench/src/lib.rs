@@ -9,6 +9,7 @@ pub mod fairness;
 pub mod heap;
 pub mod htap;
 pub mod insert;
+mod kept_process;
 pub mod merge;
 pub mod oltp;
 pub mod operators;

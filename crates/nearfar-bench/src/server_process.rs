@@ -4,8 +4,12 @@ use std::ffi::OsString;
 use std::io::{self, BufRead, BufReader};
 use std::net::SocketAddr;
 use std::path::Path;
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Command, ExitStatus, Stdio};
 use std::thread;
+
+use nearfar_memory::sys::Ending;
+
+use crate::kept_process::KeptProcess;
 
 /// What the server says when it can be connected to, and when it takes clients.
 const LISTENING: &str = "listening on ";
@@ -41,10 +45,10 @@ impl Signal {
     }
 }
 
-/// A server, which ends when this is dropped.
+/// A server, which ends when this is dropped, and with this process.
 #[derive(Debug)]
 pub struct ServerProcess {
-    process: Child,
+    process: KeptProcess,
     /// Where it listens.
     pub address: SocketAddr,
     /// Where it tells its health, if it does.
@@ -79,14 +83,15 @@ impl ServerProcess {
     /// A server that does not start.
     pub fn start_with(program: &Path, args: &[OsString]) -> Result<Self, ServerError> {
         let failed = |reason: String| ServerError { reason };
-        let mut process = Command::new(program)
+        let mut command = Command::new(program);
+        command
             .args(args)
             .stdin(Stdio::null())
             .stdout(Stdio::null())
-            .stderr(Stdio::piped())
-            .spawn()
-            .map_err(|error| failed(error.to_string()))?;
-        let Some(said) = process.stderr.take() else {
+            .stderr(Stdio::piped());
+        let mut process =
+            KeptProcess::start(command, Ending::Kill).map_err(|error| failed(error.to_string()))?;
+        let Some(said) = process.child.stderr.take() else {
             return Err(failed("nothing".to_owned()));
         };
         let mut said = BufReader::new(said).lines();
@@ -113,12 +118,12 @@ impl ServerProcess {
             },
             None => {
                 // It ends by itself or has to.
-                let _ = process.kill();
-                let _ = process.wait();
+                let _ = process.child.kill();
+                let _ = process.child.wait();
                 return Err(failed(last));
             }
         };
-        match server.process.try_wait() {
+        match server.process.child.try_wait() {
             Ok(None) => Ok(server),
             _ => Err(failed(last)),
         }
@@ -130,7 +135,7 @@ impl ServerProcess {
     /// A server that has ended; a machine without a shell.
     pub fn signal(&self, signal: Signal) -> io::Result<()> {
         // The shell's own `kill`, because not every system has the program.
-        let command = format!("kill -{} {}", signal.name(), self.process.id());
+        let command = format!("kill -{} {}", signal.name(), self.process.child.id());
         let status = Command::new("sh").args(["-c", &command]).status()?;
         match status.success() {
             true => Ok(()),
@@ -143,14 +148,14 @@ impl ServerProcess {
     /// # Errors
     /// A process that can't be waited for.
     pub fn wait(&mut self) -> io::Result<ExitStatus> {
-        self.process.wait()
+        self.process.child.wait()
     }
 
     /// Ends it without a warning, as `kill -9` does.
     pub fn kill(&mut self) {
         // One that has ended by itself can't be killed.
-        let _ = self.process.kill();
-        let _ = self.process.wait();
+        let _ = self.process.child.kill();
+        let _ = self.process.child.wait();
     }
 }
 

@@ -74,7 +74,7 @@ impl Process {
             .stdout(output.try_clone()?)
             .stderr(errors.try_clone()?)
             .process_group(0);
-        end_with_thread(&mut command);
+        end_with_thread(&mut command, Ending::Kill);
         let (started, starts) = channel();
         let (release, released) = channel::<()>();
         let thread = std::thread::spawn(move || {

@@ -11,6 +11,7 @@ use std::sync::Arc;
 
 use nearfar_sql::engine::{Interrupt, Lanes};
 use nearfar_sql::error::EngineError;
+use nearfar_table::transaction::waiting_here;
 use prometheus_client::metrics::gauge::Gauge;
 use tokio::net::TcpStream;
 use tokio::runtime::{Builder, Runtime};
@@ -150,7 +151,7 @@ impl StatementThreads {
         let threads = self.runtime.as_ref()?;
         Some(threads.spawn_blocking(move || {
             let _busy = busy;
-            tasks.block_on(interrupt.run(work))
+            waiting_here(|| tasks.block_on(interrupt.run(work)))
         }))
     }
 }

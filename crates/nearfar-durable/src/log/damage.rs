@@ -53,7 +53,7 @@ pub(super) fn search(files: &SharedFiles, damaged: u64) -> Result<Lost, Durabili
     let end = files.0.end();
     let failed = |error| unreadable(files.0.folder(), error);
     let mut lost = Lost {
-        bytes: end.saturating_sub(damaged),
+        bytes: files.0.written_behind(damaged).map_err(failed)?,
         ..Lost::default()
     };
     let mut transactions = BTreeSet::new();

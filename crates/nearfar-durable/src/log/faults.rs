@@ -50,6 +50,11 @@ impl LogFaults {
         }
     }
 
+    /// Whether so many bytes can be written.
+    pub(super) fn has_room(&self, bytes: u64) -> bool {
+        self.room_bytes.load(Ordering::SeqCst) >= bytes
+    }
+
     pub(super) fn sync(&self) -> io::Result<()> {
         match self.fails_to_sync.load(Ordering::SeqCst) {
             true => Err(io::Error::other("input/output error (injected)")),

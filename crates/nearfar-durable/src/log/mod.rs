@@ -29,6 +29,7 @@ mod store;
 mod sync;
 mod term;
 mod writer;
+mod zeros;
 
 #[cfg(fuzzing)]
 mod fuzzing;

@@ -53,11 +53,23 @@ pub struct Log {
     /// Held for reading by who appends a transaction of several records, so that no checkpoint comes
     /// between its first and its last.
     whole: RwLock<()>,
-    /// Held for reading from a write to disk until [`Self::durable`] says so.
-    syncing: RwLock<()>,
+    /// Whether somebody writes to disk, from before that until [`Self::durable`] says so.
+    is_syncing: Mutex<bool>,
+    /// Tells those who wait for it that this is over.
+    synced: Condvar,
     records: AtomicU64,
     /// The position of the checkpoint that the log begins behind.
     checkpoint: AtomicU64,
+}
+
+/// The turn to write to disk, until it is dropped.
+struct Turn<'a>(&'a Log);
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        *self.0.is_syncing.lock() = false;
+        self.0.synced.notify_all();
+    }
 }
 
 /// What the log has done and how long it is.
@@ -101,7 +113,8 @@ impl Log {
             // Larger than any number in the log: each has taken more than one byte of it.
             next_transaction: AtomicU64::new(end),
             whole: RwLock::new(()),
-            syncing: RwLock::new(()),
+            is_syncing: Mutex::new(false),
+            synced: Condvar::new(),
             records: AtomicU64::new(0),
             checkpoint: AtomicU64::new(checkpoint),
         }
@@ -288,45 +301,62 @@ impl Log {
         }
     }
 
-    /// Waits until all before `position` is on disk. Who waits concurrently shares one write.
+    /// Waits until all before `position` is on disk. Who waits concurrently shares one write, and is woken
+    /// when that is done: `wal-db` would wake all of them at every append.
     ///
     /// # Errors
     /// [`DurabilityError::NotSynced`], [`DurabilityError::InDoubt`].
     pub fn sync_to(&self, position: u64) -> Result<(), DurabilityError> {
-        loop {
-            if self.durable() >= position {
-                return Ok(());
+        while self.durable() < position {
+            if let Some(_turn) = self.take_turn(position) {
+                self.sync()?;
             }
-            if let Some(by) = self.lost_to.get() {
-                return Err(DurabilityError::InDoubt { by: by.clone() });
-            }
-            if let Some(message) = self.stopped.get() {
-                return Err(not_synced(message));
-            }
-            let under_way = self.syncing.read();
-            let target = self.end();
-            let synced = self.wal.read().sync();
-            match synced {
-                Ok(()) => {
-                    if let Err(by) = self.check_owner() {
-                        // Nothing is appended once this is known.
-                        drop(self.end.lock());
-                        return Err(DurabilityError::InDoubt { by });
-                    }
-                    self.files.note_reached(target);
-                    self.durable.fetch_max(target, Ordering::SeqCst);
+        }
+        Ok(())
+    }
+
+    /// The turn to write to disk up to `position`; none once another's has ended, or has been enough.
+    fn take_turn(&self, position: u64) -> Option<Turn<'_>> {
+        let mut is_taken = self.is_syncing.lock();
+        if *is_taken {
+            self.synced.wait(&mut is_taken);
+            return None;
+        }
+        *is_taken = self.durable() < position;
+        is_taken.then(|| Turn(self))
+    }
+
+    /// Writes to disk what there is, for whoever has the turn. May have to be done again.
+    fn sync(&self) -> Result<(), DurabilityError> {
+        if let Some(by) = self.lost_to.get() {
+            return Err(DurabilityError::InDoubt { by: by.clone() });
+        }
+        if let Some(message) = self.stopped.get() {
+            return Err(not_synced(message));
+        }
+        let target = self.end();
+        let synced = self.wal.read().sync();
+        match synced {
+            Ok(()) => {
+                if let Err(by) = self.check_owner() {
+                    // Nothing is appended once this is known.
+                    drop(self.end.lock());
+                    return Err(DurabilityError::InDoubt { by });
                 }
-                // An append has failed meanwhile: the log goes on once it is undone.
-                Err(WalError::Corruption { .. }) => drop(self.end.lock()),
-                Err(error) => {
-                    let message = self.message_of(&error);
-                    self.stop(&mut self.end.lock(), message.clone());
-                    drop(under_way);
-                    // What others have written meanwhile is known to be on disk before anything is
-                    // taken back.
-                    drop(self.syncing.write());
-                    return Err(not_synced(&message));
-                }
+                self.files.note_reached(target);
+                self.durable.fetch_max(target, Ordering::SeqCst);
+                Ok(())
+            }
+            // An append has failed meanwhile: the log goes on once it is undone.
+            Err(WalError::Corruption { .. }) => {
+                drop(self.end.lock());
+                Ok(())
+            }
+            // Nobody else writes meanwhile: it is known what is on disk before anything is taken back.
+            Err(error) => {
+                let message = self.message_of(&error);
+                self.stop(&mut self.end.lock(), message.clone());
+                Err(not_synced(&message))
             }
         }
     }

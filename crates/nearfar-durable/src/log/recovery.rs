@@ -25,8 +25,19 @@ const TOLD_EVERY: u64 = 1024;
 pub(super) struct OpenedLog {
     files: Arc<LogFiles>,
     wal: Wal<SharedFiles>,
+    /// Bytes that were cut from its end.
+    cut_bytes: u64,
     /// The position of the checkpoint.
     checkpoint: u64,
+}
+
+/// A log that was read to its end.
+struct ReadLog {
+    wal: Wal<SharedFiles>,
+    /// Bytes that were cut from its end, where it was torn or damaged.
+    cut_bytes: u64,
+    /// Where what was lost is kept.
+    kept: Option<PathBuf>,
 }
 
 impl OpenedLog {
@@ -47,7 +58,11 @@ impl OpenedLog {
         let files = LogFiles::open(place, term.earlier(checkpoint)?, checkpoint, faults)?;
         let shared = SharedFiles(Arc::clone(&files));
         let reached = term.reached_before(directory)?;
-        let (wal, kept) = open(directory, options, &shared, (checkpoint, reached))?;
+        let ReadLog {
+            wal,
+            cut_bytes,
+            kept,
+        } = open(directory, options, &shared, (checkpoint, reached))?;
         // An earlier process may have ended before the kernel had written all of it: what a term says of
         // where it begins must not be on disk before that.
         files.sync_all()?;
@@ -58,8 +73,26 @@ impl OpenedLog {
         Ok(Self {
             files,
             wal,
+            cut_bytes,
             checkpoint,
         })
+    }
+
+    /// The log as it is, without carrying it out; and the bytes that were cut from its end.
+    #[cfg(test)]
+    pub fn into_log(self) -> (Log, u64) {
+        let sync = super::sync::LogSync::On;
+        let log = Log::new(self.files, self.wal, self.checkpoint, sync, None);
+        (log, self.cut_bytes)
+    }
+
+    /// The transactions whose records it has, in their order.
+    #[cfg(test)]
+    pub fn transactions(&self) -> Vec<u64> {
+        let records = self.wal.iter().expect("records");
+        let records = records.map(|record| record.expect("a record").into_data());
+        let number = |record: Vec<u8>| Frame::read(&record).expect("a frame").header.transaction;
+        records.map(number).collect()
     }
 
     /// Whether the log can be carried out from `position` on.
@@ -87,11 +120,12 @@ impl OpenedLog {
         let Self {
             files,
             wal,
+            cut_bytes,
             checkpoint,
         } = self;
         let mut progress = RecoveryProgress {
             total_bytes: wal.len() - start,
-            cut_bytes: wal.truncated_on_open(),
+            cut_bytes,
             ..RecoveryProgress::default()
         };
         let definitions = replay(options, database, definitions, &wal, start, &mut progress)?;
@@ -157,13 +191,13 @@ fn replay(
 }
 
 /// Opens the log, and cuts off what is torn at its end. It is known to have been on disk up to
-/// `reached`. Where it was damaged and is used up to there, also the folder that has the rest.
+/// `reached`.
 fn open(
     directory: &DataDirectory,
     options: &DataOptions,
     files: &SharedFiles,
     (checkpoint, reached): (u64, Option<u64>),
-) -> Result<(Wal<SharedFiles>, Option<PathBuf>), DurabilityError> {
+) -> Result<ReadLog, DurabilityError> {
     let reached = reached.unwrap_or(0);
     let failed = |error| unreadable(files.0.folder(), error);
     let mut kept = None;
@@ -178,11 +212,16 @@ fn open(
         None => match files.0.without_cuts(|| strictly(files)) {
             Ok(wal) if wal.len() < reached => short(wal.len()),
             Ok(wal) => {
-                if wal.truncated_on_open() > 0 {
-                    note_torn(wal.len(), wal.truncated_on_open());
+                let cut_bytes = files.0.written_behind(wal.len()).map_err(failed)?;
+                if cut_bytes > 0 {
+                    note_torn(wal.len(), cut_bytes);
                 }
                 files.0.cut_deferred().map_err(failed)?;
-                return Ok((wal, None));
+                return Ok(ReadLog {
+                    wal,
+                    cut_bytes,
+                    kept: None,
+                });
             }
             Err(WalError::Corruption { offset, reason }) => (offset, reason.to_owned()),
             Err(error) => return Err(failed(error)),
@@ -209,7 +248,11 @@ fn open(
         note_torn(position, lost.bytes);
     }
     let wal = Wal::with_store_and_config(files.clone(), config(OpenPolicy::TruncateTail));
-    Ok((wal.map_err(failed)?, kept))
+    Ok(ReadLog {
+        wal: wal.map_err(failed)?,
+        cut_bytes: lost.bytes,
+        kept,
+    })
 }
 
 /// Notes that the log ends at `end`, behind the begin of its term.

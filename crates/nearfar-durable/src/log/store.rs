@@ -16,6 +16,7 @@ use wal_db::{SegmentedStore, WalError, WalStore};
 use super::directory::sync_folder;
 use super::faults::LogFaults;
 use super::reached::Reached;
+use super::zeros::{self, Zeros};
 use crate::error::DurabilityError;
 use crate::private;
 
@@ -134,6 +135,7 @@ pub(super) struct LogFiles {
     restricted: AtomicU64,
     is_broken: AtomicBool,
     syncs: AtomicU64,
+    zeros: Zeros,
     faults: Arc<LogFaults>,
     /// Where the owner notes how far it has come, and the last note of this process.
     reached: Reached,
@@ -163,6 +165,7 @@ impl LogFiles {
             restricted: AtomicU64::new(head / FILE_BYTES),
             is_broken: AtomicBool::new(false),
             syncs: AtomicU64::new(0),
+            zeros: Zeros::default(),
             faults,
             reached,
             noted: Mutex::new(None),
@@ -319,7 +322,33 @@ impl LogFiles {
             self.begin.store(len, Ordering::SeqCst);
             return Ok(());
         }
+        self.zeros.forget();
         self.inner.truncate(len)
+    }
+
+    /// For whoever has written up to `end` and lets nobody else write: puts zeros there, if they are wanted.
+    fn write_zeros(&self, end: u64) {
+        let Some(bytes) = self.zeros.wanted(end, self.syncs()) else {
+            return;
+        };
+        let (path, len) = self.place(end);
+        let written = match self.faults.has_room(bytes) {
+            true => zeros::write(&path, len, bytes),
+            false => Err(io::ErrorKind::StorageFull.into()),
+        };
+        // Writes to disk take longer without, which is all.
+        if let Err(error) = written {
+            tracing::debug!(%error, path = %path.display(), "no zeros behind the log's end");
+        }
+    }
+
+    /// The bytes behind `position`, where a record was expected, without zeros at the end.
+    ///
+    /// # Errors
+    /// Files that can't be read.
+    pub fn written_behind(&self, position: u64) -> Result<u64, WalError> {
+        let read_at = |at, buffer: &mut [u8]| self.read_at(at, buffer);
+        zeros::written_bytes((position, self.end()), read_at)
     }
 
     /// Times that the log was written to disk.
@@ -394,7 +423,10 @@ impl WalStore for SharedFiles {
             return Err(error.into());
         }
         files.inner.write_at(offset, bytes)?;
-        files.restrict(offset + bytes.len() as u64)
+        let end = offset + bytes.len() as u64;
+        files.restrict(end)?;
+        files.write_zeros(end);
+        Ok(())
     }
 
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<usize, WalError> {

@@ -28,6 +28,7 @@ mod savepoints;
 mod serializable;
 mod table_change;
 mod table_locks;
+mod waiting;
 
 pub use crate::error::TransactionError;
 pub use crate::table::{CloseOnDrop, CommitGate};
@@ -42,3 +43,4 @@ pub use row_locks::{LockMode, RowWait};
 pub use rows::{NewRows, NewRowsBuilder};
 pub use table_change::ReferenceStep;
 pub use table_locks::{TableLockMode, TableQueue};
+pub use waiting::waiting_here;

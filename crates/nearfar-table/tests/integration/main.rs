@@ -5,3 +5,4 @@ mod index_placement;
 mod indexes;
 mod support;
 mod tails;
+mod waits;

@@ -14,6 +14,7 @@ use crate::transaction::log::{CommitLog, CommitRecord};
 use crate::transaction::row_locks::HeldLocks;
 use crate::transaction::serializable::Registration;
 use crate::transaction::table_change::{Change, Changes};
+use crate::transaction::waiting::may_wait;
 
 /// How long whoever must not wait does wait for the lock for commits: longer than a small commit takes.
 const LOCK_PATIENCE: Duration = Duration::from_micros(500);
@@ -89,8 +90,8 @@ impl Transaction {
         changes.all(|change| change.is_small())
     }
 
-    /// The same without holding on to a thread of the runtime while the disk writes, and only if
-    /// `gate` lets it through. From there on the commit comes to its end whether or not the future is
+    /// The same without holding on to a thread of the runtime while the disk writes, but for those that
+    /// [may wait](crate::transaction::waiting_here), and only if `gate` lets it through. From there on the commit comes to its end whether or not the future is
     /// polled again.
     ///
     /// # Errors
@@ -98,7 +99,7 @@ impl Transaction {
     pub async fn commit_async(&self, gate: &CommitGate) -> Result<(), TableError> {
         // Nothing is awaited between the gate and the thread that waits for the disk.
         let commit = self.append(gate)?;
-        if commit.position.is_none() {
+        if commit.position.is_none() || may_wait() {
             return commit.finish();
         }
         let finished = tokio::task::spawn_blocking(move || commit.finish());
