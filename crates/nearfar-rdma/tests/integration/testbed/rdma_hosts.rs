@@ -7,9 +7,11 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use nearfar_kernels::copy::{CopyCancel, CopyError};
-use nearfar_rdma::{HostOptions, RemoteBuffer, RemoteError};
+use nearfar_rdma::{HostOptions, RemoteBuffer, RemoteError, RemoteHost};
 
-use super::support::{bytes, column, connect, grouped, operators, server, until};
+use super::support::{
+    bytes, column, connect, grouped, operators, options, server, until, written_by_copiers,
+};
 
 const SERVER: &str = "10.0.0.1:7475";
 /// Written by the second machine when the first may be killed.
@@ -33,6 +35,7 @@ fn operators_use_the_other_host_and_fail_by_its_name() {
     until("the other host", || Path::new(LISTENING).exists());
     let host = connect(SERVER.parse().unwrap(), HostOptions::default()).unwrap();
     operators(&host);
+    written_by_copiers(&host);
 
     // Another host, which goes on when the first is gone: this one.
     let own = server("10.0.0.2:0", LEASE);
@@ -47,15 +50,26 @@ fn operators_use_the_other_host_and_fail_by_its_name() {
     fs::write("/shared/published.new", "operators ran").unwrap();
     fs::rename("/shared/published.new", PUBLISHED).unwrap();
 
-    // Killed in the middle of one of these: it hangs, is cancelled, and ends.
-    let started = Instant::now();
-    while started.elapsed() < Duration::from_secs(60) {
-        let Some(late) = cancelled_after(Duration::from_secs(3), &run) else {
-            continue;
-        };
-        assert!(late < Duration::from_secs(1), "{late:?}");
-        break;
-    }
+    // Killed in the middle of one of these: it hangs, is cancelled, and ends. So do writes beside it.
+    let writer = connect(SERVER.parse().unwrap(), HostOptions::default()).unwrap();
+    let content = bytes(&values[..100_000]);
+    std::thread::scope(|scope| {
+        let writes = scope.spawn(|| write_until_it_is_lost(&writer, &content));
+        let started = Instant::now();
+        while started.elapsed() < Duration::from_secs(60) {
+            let Some(late) = cancelled_after(Duration::from_secs(3), &run) else {
+                continue;
+            };
+            assert!(late < Duration::from_secs(1), "{late:?}");
+            break;
+        }
+        let error = writes.join().unwrap();
+        assert!(matches!(error, RemoteError::Lost { .. }), "{error}");
+        assert!(
+            error.to_string().starts_with(&format!("host {SERVER}")),
+            "{error}"
+        );
+    });
     // Whatever needs the host then fails by its name.
     let last = Instant::now();
     let error = run(&CopyCancel::default()).unwrap_err().to_string();
@@ -86,6 +100,21 @@ fn operators_use_the_other_host_and_fail_by_its_name() {
     assert!(told.elapsed() < Duration::from_secs(2));
     let never = CopyCancel::default();
     grouped(&near, (&kept, &values), 64 << 10, true, &never).unwrap();
+}
+
+/// Has copiers write columns, until one fails.
+fn write_until_it_is_lost(host: &RemoteHost, content: &[u8]) -> RemoteError {
+    let never = CopyCancel::default();
+    let started = Instant::now();
+    loop {
+        match RemoteBuffer::put_by_copiers(host, content, options(64 << 10), &never) {
+            Ok(column) => assert_eq!(column.len(), content.len()),
+            Err(error) => return error,
+        }
+        assert!(started.elapsed() < Duration::from_secs(90), "not lost");
+        // Operators run beside it, on few processors.
+        std::thread::sleep(Duration::from_millis(20));
+    }
 }
 
 /// Cancels `run` if it takes so long, and says how long it went on then.
