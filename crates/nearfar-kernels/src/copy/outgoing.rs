@@ -4,6 +4,7 @@ use std::thread;
 
 use super::bytes::through_caches;
 use super::error::CopyError;
+use super::fetch::PIECE_BYTES;
 use super::options::{Copier, CopyOptions};
 use super::ring::{Dies, Ring};
 use super::store::{SliceChunks, Store, store_pieces};
@@ -70,6 +71,8 @@ impl<B: AsMut<[u8]>> Outgoing<'_, B> {
     pub fn room(&mut self) -> Result<&mut [u8], CopyError> {
         if self.current.is_none() {
             self.current = self.ring.reserve(|| self.cancel.is_cancelled())?;
+        } else if self.cancel.is_cancelled() {
+            return Err(CopyError::Cancelled);
         }
         let (begin, end) = self.place();
         Ok(match &mut self.current {
@@ -105,7 +108,8 @@ impl<B: AsMut<[u8]>> Outgoing<'_, B> {
         }
         while !bytes.is_empty() {
             let room = self.room()?;
-            let (now, later) = bytes.split_at(bytes.len().min(room.len()));
+            let piece_bytes = bytes.len().min(room.len()).min(PIECE_BYTES);
+            let (now, later) = bytes.split_at(piece_bytes);
             through_caches(now, &mut room[..now.len()]);
             self.advance(now.len());
             bytes = later;

@@ -364,6 +364,21 @@ fn copies_and_waits_end_within_the_bound() {
 }
 
 #[test]
+fn a_producer_is_told_in_the_middle_of_a_chunk() {
+    let mut far = vec![0; 100];
+    let (cancel, buffers) = (CopyCancel::default(), vec![vec![0; 128]]);
+    let sent = |outgoing: &mut Outgoing<'_, Buffer>| {
+        outgoing.write(&[1; 60])?;
+        cancel.cancel();
+        assert_eq!(outgoing.room(), Err(CopyError::Cancelled));
+        outgoing.write(&[1; 40])
+    };
+    let given = streamed_out(&mut far, buffers, options(128, 1), &cancel, native, sent);
+    assert_eq!(given, Err(CopyError::Cancelled));
+    assert_eq!(far, [0; 100]);
+}
+
+#[test]
 fn adaptive_copiers_work_as_many_as_are_waited_for() {
     let adaptive = CopyOptions {
         chunk_bytes: 64,
