@@ -60,7 +60,8 @@ impl RemoteBuffer {
     /// with, which is not there as a whole at any time. Returns when all bytes are written, with what `produce` gave.
     /// Chunks are whole blocks of 4 KiB, whose checksums copiers make.
     ///
-    /// Where it fails, the memory is given back to the host. Cancelling ends it within 100 ms, and that request.
+    /// Where it fails, the memory is given back to the host. Cancelling ends it within 100 ms, but for requests to the
+    /// host for memory, or to give it back, whose replies are waited for.
     ///
     /// # Errors
     /// That of `produce`, which is told what goes wrong with copies. [`RemoteError`] as for [`RemoteHost::allocate`] and

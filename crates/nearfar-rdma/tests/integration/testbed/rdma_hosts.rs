@@ -4,6 +4,7 @@
 
 use std::fs;
 use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use nearfar_kernels::copy::{CopyCancel, CopyError};
@@ -39,6 +40,7 @@ fn operators_use_the_other_host_and_fail_by_its_name() {
 
     // Another host, which goes on when the first is gone: this one.
     let own = server("10.0.0.2:0", LEASE);
+    let writer = connect(SERVER.parse().unwrap(), HostOptions::default()).unwrap();
     let near = connect(own.address(), HostOptions::default()).unwrap();
     let values = column(9, 500_000, 100);
     let (far, kept) = (
@@ -47,14 +49,14 @@ fn operators_use_the_other_host_and_fail_by_its_name() {
     );
     let run = |cancel: &CopyCancel| grouped(&host, (&far, &values), 64 << 10, true, cancel);
     run(&CopyCancel::default()).unwrap();
-    fs::write("/shared/published.new", "operators ran").unwrap();
-    fs::rename("/shared/published.new", PUBLISHED).unwrap();
 
     // Killed in the middle of one of these: it hangs, is cancelled, and ends. So do writes beside it.
-    let writer = connect(SERVER.parse().unwrap(), HostOptions::default()).unwrap();
-    let content = bytes(&values[..100_000]);
+    let (content, columns) = (bytes(&values[..100_000]), AtomicUsize::new(0));
     std::thread::scope(|scope| {
-        let writes = scope.spawn(|| write_until_it_is_lost(&writer, &content));
+        let writes = scope.spawn(|| write_until_it_is_lost(&writer, &content, &columns));
+        until("a column", || columns.load(Ordering::Relaxed) > 0);
+        fs::write("/shared/published.new", "operators ran").unwrap();
+        fs::rename("/shared/published.new", PUBLISHED).unwrap();
         let started = Instant::now();
         while started.elapsed() < Duration::from_secs(60) {
             let Some(late) = cancelled_after(Duration::from_secs(3), &run) else {
@@ -102,8 +104,8 @@ fn operators_use_the_other_host_and_fail_by_its_name() {
     grouped(&near, (&kept, &values), 64 << 10, true, &never).unwrap();
 }
 
-/// Has copiers write columns, until one fails.
-fn write_until_it_is_lost(host: &RemoteHost, content: &[u8]) -> RemoteError {
+/// Has copiers write columns, which are counted, until one fails.
+fn write_until_it_is_lost(host: &RemoteHost, content: &[u8], columns: &AtomicUsize) -> RemoteError {
     let never = CopyCancel::default();
     let started = Instant::now();
     loop {
@@ -111,6 +113,7 @@ fn write_until_it_is_lost(host: &RemoteHost, content: &[u8]) -> RemoteError {
             Ok(column) => assert_eq!(column.len(), content.len()),
             Err(error) => return error,
         }
+        columns.fetch_add(1, Ordering::Relaxed);
         assert!(started.elapsed() < Duration::from_secs(90), "not lost");
         // Operators run beside it, on few processors.
         std::thread::sleep(Duration::from_millis(20));
