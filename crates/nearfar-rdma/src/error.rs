@@ -84,6 +84,33 @@ pub enum RemoteError {
         /// Where it ends.
         end_bytes: u64,
     },
+    /// Bytes of a column that are not whole blocks, which have checksums.
+    #[error(
+        "host {host}, region {region}: {bytes} bytes from {offset_bytes} on are no whole blocks of 4096 bytes: give \
+         chunks of a multiple of that"
+    )]
+    Blocks {
+        /// The host.
+        host: String,
+        /// The region.
+        region: u64,
+        /// The first byte.
+        offset_bytes: u64,
+        /// How many there are.
+        bytes: u64,
+    },
+    /// A column of which not all was written.
+    #[error(
+        "host {host}, region {region}: bytes from {offset_bytes} on were not written, so it is no column"
+    )]
+    Unwritten {
+        /// The host.
+        host: String,
+        /// The region.
+        region: u64,
+        /// The first byte that was not.
+        offset_bytes: u64,
+    },
     /// Bytes that the region does not have.
     #[error(
         "host {host}, region {region}: {bytes} bytes from {offset_bytes} on, of {len_bytes} bytes"

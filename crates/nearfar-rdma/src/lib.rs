@@ -7,6 +7,8 @@
 //! - [`RemoteBuffer`] is a column there: bytes that do not change, with checksums of theirs kept near.
 //! - [`RemoteFetch`] is how the copiers of [`nearfar_kernels::copy`] read such columns into near memory, while operators
 //!   work on what is there already.
+//! - [`RemoteStore`] is the other direction: how they write such columns behind a producer, as for
+//!   [`RemoteBuffer::put_streamed`].
 //!
 //! ```no_run
 //! use nearfar_memory::{Budgets, MemorySystem, TierKind, TierSpec};
@@ -43,7 +45,8 @@ mod secret;
 mod server;
 
 pub use client::{
-    HostCheck, HostOptions, NearRing, RemoteBuffer, RemoteFetch, RemoteHost, RemoteRegion,
+    HostCheck, HostOptions, NearRing, RemoteBuffer, RemoteDraft, RemoteFetch, RemoteHost,
+    RemoteRegion, RemoteStore,
 };
 pub use error::{RemoteError, ServeError};
 pub use secret::{Secret, SecretError};

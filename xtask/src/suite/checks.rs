@@ -158,6 +158,17 @@ wait",
             "more_connections_are_given_up_than_a_client_may_have",
         ],
     ),
+    // Apart, so that each process ends within its time on a machine that has other work.
+    tests(
+        "one-node",
+        REMOTE,
+        RDMA,
+        &[
+            "copiers_write_columns_behind_a_producer",
+            "columns_of_which_not_all_was_written_are_none",
+            "writes_by_copiers_end_when_they_are_cancelled_or_their_server_is_gone",
+        ],
+    ),
     tests(
         "one-node",
         "nearfar memory",

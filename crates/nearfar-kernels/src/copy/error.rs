@@ -2,6 +2,7 @@
 
 use super::fetch::FetchError;
 use super::method::MethodUnavailable;
+use super::store::StoreError;
 
 /// Errors of copies between tiers.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -61,6 +62,17 @@ pub enum CopyError {
     /// A source gave no bytes; what was fetched of it is not used.
     #[error(transparent)]
     Fetch(#[from] FetchError),
+    /// A destination took no bytes; what was written to it is not used.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// A producer gave fewer bytes than it had told, or more.
+    #[error("a producer gave {produced_bytes} bytes, but had told that it gives {bytes} bytes")]
+    Produced {
+        /// What it gave.
+        produced_bytes: usize,
+        /// What it had told.
+        bytes: usize,
+    },
     /// A copier ended in the middle of its work; what it copied is not used.
     #[error("copier {copier} died: what is not copied yet will not be")]
     CopierDied {

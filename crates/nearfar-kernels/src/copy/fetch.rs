@@ -48,8 +48,8 @@ impl<C: Copier> Fetch for Slices<'_, C> {
     }
 }
 
-/// Bytes that are fetched between two looks at whether to go on: below a millisecond in memory of this host.
-const PIECE_BYTES: usize = 256 << 10;
+/// Bytes that are copied between two looks at whether to go on: below a millisecond in memory of this host.
+pub(super) const PIECE_BYTES: usize = 256 << 10;
 
 /// Fetches piece by piece, as long as nobody has cancelled.
 pub(super) fn fetch_pieces(

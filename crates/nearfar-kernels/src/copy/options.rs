@@ -13,7 +13,8 @@ pub enum Copiers {
     Fixed(NonZeroUsize),
     /// As many as are waited for, between one and this number: one more whenever somebody waits for a chunk, one
     /// less when copies were ahead four times in a row. In a ring they are when a copier waits for a free chunk, of
-    /// whole buffers when one is there already when it is first asked for.
+    /// whole buffers when one is there already when it is first asked for. Behind a producer, that is who waits for
+    /// a free chunk, and copiers are ahead when they wait for one.
     Adaptive(NonZeroUsize),
 }
 
@@ -63,7 +64,11 @@ impl Default for CopyOptions {
 }
 
 impl CopyOptions {
-    pub(super) fn check(&self) -> Result<(), CopyError> {
+    /// Refuses what no copy can be made with.
+    ///
+    /// # Errors
+    /// [`CopyError::ChunkBytes`].
+    pub fn check(&self) -> Result<(), CopyError> {
         let chunk_bytes = self.chunk_bytes;
         if chunk_bytes == 0 || !chunk_bytes.is_multiple_of(64) {
             return Err(CopyError::ChunkBytes { chunk_bytes });

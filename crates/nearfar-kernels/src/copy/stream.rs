@@ -7,7 +7,7 @@ use std::thread;
 use super::error::CopyError;
 use super::fetch::{Fetch, Slices, fetch_pieces};
 use super::options::{Copier, CopyOptions};
-use super::ring::Ring;
+use super::ring::{Dies, Ring};
 use super::sync::Arc;
 use super::threads::start;
 use crate::cancel::Cancel;
@@ -71,21 +71,6 @@ impl<B> Drop for Chunk<'_, B> {
     fn drop(&mut self) {
         if let Some(buffer) = self.buffer.take() {
             self.ring.release(self.chunk, buffer);
-        }
-    }
-}
-
-/// Ends the ring if the copier dies with a chunk.
-struct Claimed<'a, B> {
-    ring: &'a Ring<B>,
-    copier: usize,
-}
-
-impl<B> Drop for Claimed<'_, B> {
-    fn drop(&mut self) {
-        if thread::panicking() {
-            let copier = self.copier;
-            self.ring.stop(CopyError::CopierDied { copier });
         }
     }
 }
@@ -167,13 +152,16 @@ where
     F: FnOnce(&mut Chunks<'_, B>) -> R + Send,
     R: Send,
 {
-    check(&buffers, &options, consumers.len())?;
+    check(&buffers, &options)?;
+    if consumers.is_empty() {
+        return Err(CopyError::NoConsumer);
+    }
     let chunk_bytes = options.chunk_bytes;
     let chunks = far_bytes.div_ceil(chunk_bytes);
     let ring = Ring::new(buffers, chunks, consumers.len(), options.copiers);
     let (ring, fetch) = (&ring, &fetch);
     let copy = move |index: usize| {
-        let claimed = Claimed {
+        let dies = Dies {
             ring,
             copier: index,
         };
@@ -186,7 +174,7 @@ where
             }
             ring.fill(chunk, buffer);
         }
-        drop(claimed);
+        drop(dies);
     };
     thread::scope(|scope| {
         let copies = (0..options.copiers.threads()).map(|index| move || copy(index));
@@ -225,15 +213,9 @@ where
     })
 }
 
-fn check<B: AsRef<[u8]>>(
-    buffers: &[B],
-    options: &CopyOptions,
-    consumers: usize,
-) -> Result<(), CopyError> {
+/// Refuses options, and buffers that are no ring of chunks.
+pub(super) fn check<B: AsRef<[u8]>>(buffers: &[B], options: &CopyOptions) -> Result<(), CopyError> {
     options.check()?;
-    if consumers == 0 {
-        return Err(CopyError::NoConsumer);
-    }
     let chunk_bytes = options.chunk_bytes;
     let lengths = buffers.iter().map(|buffer| buffer.as_ref().len());
     let short = lengths.enumerate().find(|(_, bytes)| *bytes < chunk_bytes);

@@ -1,5 +1,7 @@
 //! Copies between tiers: every byte once, in order, and nobody waits for ever.
 
+mod outgoing;
+
 use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;

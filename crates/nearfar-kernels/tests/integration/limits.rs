@@ -6,7 +6,7 @@ use std::process::Command;
 
 use nearfar_kernels::copy::{
     Chunks, Copiers, CopyCancel, CopyError, CopyMethod, CopyOptions, MethodCopier, StagePart,
-    staged, streamed,
+    staged, streamed, streamed_out,
 };
 use nearfar_kernels::{HashGroups, HashJoin, JoinError, JoinKind, JoinPlan, JoinTable, Partitions};
 use nearfar_model::Native;
@@ -75,6 +75,16 @@ fn copies_without_threads() {
         let found = streamed(&far, buffers, options, &cancel, |_| copier, consumers);
         assert_eq!(of(&found.unwrap_err()), (what, true));
     }
+    let (mut far, buffers) = (vec![0; 64_000], vec![vec![0; 64]; 2]);
+    let given = streamed_out(
+        &mut far,
+        buffers,
+        options(1000),
+        &cancel,
+        |_| copier,
+        |_| -> Result<(), CopyError> { panic!("no work") },
+    );
+    assert_eq!(of(&given.unwrap_err()), ("copier", true));
 }
 
 #[test]

@@ -1,13 +1,17 @@
 //! Columns in the memory of a host.
 
+use nearfar_kernels::copy::{CopyCancel, CopyError, CopyOptions, Outgoing, streamed_to};
+use nearfar_memory::rdma::NearBuffer;
 use twox_hash::XxHash3_64;
 
+use super::fetch::NearRing;
 use super::host::RemoteHost;
 use super::region::RemoteRegion;
+use super::store::{RemoteDraft, RemoteStore};
 use crate::error::RemoteError;
 
 /// Bytes that have a checksum: 8 bytes near for each 4096 far.
-const BLOCK_BYTES: usize = 4096;
+pub(super) const BLOCK_BYTES: usize = 4096;
 /// Bytes that are read and checked together where a caller's are not whole blocks.
 const SCRATCH_BYTES: usize = 64 * BLOCK_BYTES;
 
@@ -22,18 +26,75 @@ pub struct RemoteBuffer {
 }
 
 impl RemoteBuffer {
-    /// Takes memory of the host and writes these bytes to it.
+    /// Takes memory of the host and writes these bytes to it, on the caller's thread and over one connection.
     ///
     /// # Errors
     /// [`RemoteError`], as for [`RemoteHost::allocate`] and [`RemoteRegion::write`].
     pub fn put(host: &RemoteHost, bytes: &[u8]) -> Result<Self, RemoteError> {
-        let region = host.allocate(bytes.len() as u64)?;
-        region.write(0, bytes)?;
-        Ok(Self {
+        let draft = RemoteDraft::new(host, bytes.len())?;
+        draft.write(0, bytes, &|| false)?;
+        draft.finish()
+    }
+
+    /// As [`Self::put`], by copiers: over a connection for each, through a ring of near buffers of two chunks for each,
+    /// which are counted on the near tier, while the caller's thread fills them.
+    ///
+    /// # Errors
+    /// As [`Self::put_streamed`], and as [`RemoteHost::near_buffer`].
+    pub fn put_by_copiers(
+        host: &RemoteHost,
+        bytes: &[u8],
+        options: CopyOptions,
+        cancel: &CopyCancel,
+    ) -> Result<Self, RemoteError> {
+        options.check()?;
+        let chunks = bytes.len().div_ceil(options.chunk_bytes);
+        let buffers = chunks.clamp(1, 2 * options.copiers.threads());
+        let ring = NearRing::new(host, buffers, options.chunk_bytes)?;
+        let write = |outgoing: &mut Outgoing<'_, _>| Ok::<(), RemoteError>(outgoing.write(bytes)?);
+        let put = Self::put_streamed(host, bytes.len(), ring, options, cancel, write);
+        put.map(|(column, ())| column)
+    }
+
+    /// Takes memory of the host for `len` bytes, and has copiers write there what `produce` fills the chunks of a ring
+    /// with, which is not there as a whole at any time. Returns when all bytes are written, with what `produce` gave.
+    /// Chunks are whole blocks of 4 KiB, whose checksums copiers make.
+    ///
+    /// Where it fails, the memory is given back to the host. Cancelling ends it within 100 ms, but for requests to the
+    /// host for memory, or to give it back, whose replies are waited for.
+    ///
+    /// # Errors
+    /// That of `produce`, which is told what goes wrong with copies. [`RemoteError`] as for [`RemoteHost::allocate`] and
+    /// [`RemoteRegion::write`]; [`RemoteError::Cancelled`]; [`RemoteError::Copy`] where no copiers can be had, the ring
+    /// is too small or `produce` did not give all bytes; [`RemoteError::Blocks`].
+    pub fn put_streamed<R, E>(
+        host: &RemoteHost,
+        len: usize,
+        ring: NearRing,
+        options: CopyOptions,
+        cancel: &CopyCancel,
+        produce: impl FnOnce(&mut Outgoing<'_, NearBuffer>) -> Result<R, E>,
+    ) -> Result<(Self, R), E>
+    where
+        E: From<RemoteError> + From<CopyError>,
+    {
+        let draft = RemoteDraft::new(host, len)?;
+        let store = |_| RemoteStore::new(&draft, cancel);
+        let ring = ring.into_buffers();
+        match streamed_to(len, ring, options, cancel, store, produce) {
+            Ok(produced) => Ok((draft.finish()?, produced)),
+            // That of the producer has the text of what has failed before, and no more.
+            Err(error) => Err(draft.failed(cancel).map_or(error, E::from)),
+        }
+    }
+
+    /// A column of bytes that were written, with the checksum of each block.
+    pub(super) fn new(region: RemoteRegion, len: usize, checksums: Vec<u64>) -> Self {
+        Self {
             region,
-            len: bytes.len(),
-            checksums: bytes.chunks(BLOCK_BYTES).map(checksum).collect(),
-        })
+            len,
+            checksums,
+        }
     }
 
     /// Bytes.
@@ -112,6 +173,6 @@ impl RemoteBuffer {
     }
 }
 
-fn checksum(block: &[u8]) -> u64 {
+pub(super) fn checksum(block: &[u8]) -> u64 {
     XxHash3_64::oneshot(block)
 }

@@ -119,11 +119,26 @@ impl RemoteRegion {
     /// # Errors
     /// [`RemoteError::OutOfRange`]; [`RemoteError::Lost`] when the host is.
     pub fn write(&self, offset_bytes: u64, from: &[u8]) -> Result<(), RemoteError> {
+        self.write_unless(offset_bytes, from, &|| false)
+    }
+
+    /// As [`Self::write`], unless `is_cancelled`: any of the bytes may have been written then.
+    pub(super) fn write_unless(
+        &self,
+        offset_bytes: u64,
+        from: &[u8],
+        is_cancelled: &dyn Fn() -> bool,
+    ) -> Result<(), RemoteError> {
         let span = self.span(offset_bytes, from.len())?;
         let links = &self.inner.links;
-        links.run(self.number, &|| false, |link, limits| {
+        links.run(self.number, is_cancelled, |link, limits| {
             link.write(span, from, limits)
         })
+    }
+
+    /// The error of a caller that needs its bytes no more.
+    pub(super) fn cancelled(&self) -> RemoteError {
+        self.inner.links.state.cancelled()
     }
 }
 

@@ -2,16 +2,19 @@
 
 use std::io::Write;
 use std::net::TcpStream;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use nearfar_memory::rdma::RdmaError;
+use nearfar_kernels::copy::{CopyCancel, CopyError, Outgoing};
+use nearfar_memory::rdma::{NearBuffer, RdmaError};
 use nearfar_memory::{TierId, TierKind};
-use nearfar_rdma::{HostOptions, RemoteBuffer, RemoteError, RemoteHost, Secret};
+use nearfar_rdma::{
+    HostOptions, NearRing, RemoteBuffer, RemoteDraft, RemoteError, RemoteHost, Secret,
+};
 
 use super::support::{
-    BUDGET, MIB, bytes, column, connect, operators, secret, server, server_for, soft_roce, system,
-    until,
+    BUDGET, MIB, assert_holds, bytes, column, connect, operators, options, secret, server,
+    server_for, soft_roce, system, until, written_by_copiers,
 };
 
 const LISTEN: &str = "10.0.0.1:0";
@@ -312,22 +315,163 @@ fn damaged_columns_are_noticed() {
     let server = server(LISTEN, LEASE);
     let host = connect(server.address(), HostOptions::default()).unwrap();
     let content = bytes(&column(1, 5001, 100));
-    let remote = RemoteBuffer::put(&host, &content).unwrap();
-    let mut found = vec![0; content.len()];
-    remote.read(0, &mut found).unwrap();
-    assert_eq!(found, content);
-    for (offset, length) in [(0, 1), (4095, 2), (4096, 4096), (100, 9000), (20_000, 4)] {
-        remote.read(offset, &mut found[..length]).unwrap();
-        assert_eq!(found[..length], content[offset..][..length]);
+    let never = CopyCancel::default();
+    let by_copiers = RemoteBuffer::put_by_copiers(&host, &content, options(4096), &never);
+    for remote in [RemoteBuffer::put(&host, &content), by_copiers] {
+        let remote = remote.unwrap();
+        assert_holds(&remote, &content);
+        let mut found = vec![0; content.len()];
+        for (offset, length) in [(0, 1), (4095, 2), (4096, 4096), (100, 9000), (20_000, 4)] {
+            remote.read(offset, &mut found[..length]).unwrap();
+            assert_eq!(found[..length], content[offset..][..length]);
+        }
+        remote.region().write(8200, &[content[8200] ^ 1]).unwrap();
+        remote.read(0, &mut found[..8192]).unwrap();
+        for (offset, length) in [(8192, 4096), (0, content.len()), (8191, 2)] {
+            let error = remote.read(offset, &mut found[..length]).unwrap_err();
+            let RemoteError::Damaged { offset_bytes, .. } = error else {
+                panic!("{error}");
+            };
+            assert_eq!(offset_bytes, 8192);
+        }
+        assert!(remote.read(20_000, &mut [0; 5]).is_err(), "behind its end");
     }
-    remote.region().write(8200, &[content[8200] ^ 1]).unwrap();
-    remote.read(0, &mut found[..8192]).unwrap();
-    for (offset, length) in [(8192, 4096), (0, content.len()), (8191, 2)] {
-        let error = remote.read(offset, &mut found[..length]).unwrap_err();
-        let RemoteError::Damaged { offset_bytes, .. } = error else {
+}
+
+#[test]
+#[ignore = "needs the topology one-node: cargo xtask testbed one-node"]
+fn copiers_write_columns_behind_a_producer() {
+    soft_roce();
+    let server = server(LISTEN, LEASE);
+    let system = system(server.address());
+    let tier = system.tier("remote").unwrap();
+    let near_before = system.usage(TierId::NEAR).used_bytes();
+    let options_of_host = HostOptions::default();
+    let address = server.address();
+    let host = RemoteHost::connect(&system, tier, address, &secret(), options_of_host).unwrap();
+    written_by_copiers(&host);
+
+    // More of the host than it offers, more near memory than there is, and chunks that blocks do not divide.
+    let never = CopyCancel::default();
+    let put = |bytes: usize, chunk_bytes: usize| {
+        let content = vec![7; bytes];
+        RemoteBuffer::put_by_copiers(&host, &content, options(chunk_bytes), &never).unwrap_err()
+    };
+    let error = put(17 << 20, 4096);
+    assert!(matches!(error, RemoteError::Refused { .. }), "{error}");
+    let error = put(100_000, 512 << 20);
+    assert!(matches!(error, RemoteError::Region(_)), "{error}");
+    for chunk_bytes in [64, 6144] {
+        let error = put(100_000, chunk_bytes);
+        assert!(matches!(error, RemoteError::Blocks { .. }), "{error}");
+    }
+    assert_eq!(system.usage(tier).used_bytes(), 0, "all is given back");
+    assert_eq!(server.usage().used_bytes, 0);
+    drop(host);
+    assert_eq!(system.usage(TierId::NEAR).used_bytes(), near_before);
+}
+
+#[test]
+#[ignore = "needs the topology one-node: cargo xtask testbed one-node"]
+fn columns_of_which_not_all_was_written_are_none() {
+    soft_roce();
+    let server = server(LISTEN, LEASE);
+    let host = connect(server.address(), HostOptions::default()).unwrap();
+    let len = 3 * MIB as usize;
+    let give = |bytes: usize, own: Option<RemoteError>| {
+        let give = |outgoing: &mut Outgoing<'_, NearBuffer>| {
+            outgoing.write(&vec![7; bytes])?;
+            own.map_or(Ok(()), Err)
+        };
+        let ring = NearRing::new(&host, 3, 4096).unwrap();
+        let never = CopyCancel::default();
+        RemoteBuffer::put_streamed(&host, len, ring, options(4096), &never, give).unwrap_err()
+    };
+    let error = give(len - 1, None);
+    let RemoteError::Copy(CopyError::Produced { produced_bytes, .. }) = error else {
+        panic!("{error}");
+    };
+    assert_eq!(produced_bytes, len - 1);
+    let own = RemoteError::Copy(CopyError::NoConsumer);
+    let error = give(100_000, Some(own));
+    let is_own = matches!(error, RemoteError::Copy(CopyError::NoConsumer));
+    assert!(is_own, "{error}");
+    let draft = RemoteDraft::new(&host, len).unwrap();
+    let error = draft.finish().unwrap_err();
+    let RemoteError::Unwritten { offset_bytes, .. } = error else {
+        panic!("{error}");
+    };
+    assert_eq!(offset_bytes, 0);
+    assert_eq!(server.usage().used_bytes, 0, "all is given back");
+}
+
+#[test]
+#[ignore = "needs the topology one-node: cargo xtask testbed one-node"]
+fn writes_by_copiers_end_when_they_are_cancelled_or_their_server_is_gone() {
+    soft_roce();
+    let server = server(LISTEN, LEASE);
+    let host = connect(server.address(), HostOptions::default()).unwrap();
+    let content: Vec<u8> = (0..15 * MIB).map(|at| (at / 7) as u8).collect();
+    let copies = options(64 << 10);
+    // Half a column is given, and more when something has happened.
+    let put = |cancel: &CopyCancel, happens: &(dyn Fn() + Sync)| {
+        let ring = NearRing::new(&host, 4, 64 << 10).unwrap();
+        let write = |outgoing: &mut Outgoing<'_, NearBuffer>| {
+            let (first, second) = content.split_at(content.len() / 2);
+            outgoing.write(first)?;
+            happens();
+            outgoing.write(second).map_err(RemoteError::from)
+        };
+        RemoteBuffer::put_streamed(&host, content.len(), ring, copies, cancel, write)
+    };
+    let cancel = CopyCancel::default();
+    let error = put(&cancel, &|| cancel.cancel()).unwrap_err();
+    assert!(matches!(error, RemoteError::Cancelled { .. }), "{error}");
+    // From outside, in the middle of transfers.
+    for after_ms in [5, 20, 60] {
+        let cancel = CopyCancel::default();
+        let late = std::thread::scope(|scope| {
+            let cancels = scope.spawn(|| {
+                std::thread::sleep(Duration::from_millis(after_ms));
+                cancel.cancel();
+                Instant::now()
+            });
+            let put = put(&cancel, &|| until("the end", || cancel.is_cancelled()));
+            let error = put.unwrap_err();
+            assert!(matches!(error, RemoteError::Cancelled { .. }), "{error}");
+            cancels.join().unwrap().elapsed()
+        });
+        assert!(late < Duration::from_secs(2), "{late:?}");
+    }
+    assert_eq!(server.usage().used_bytes, 0, "all was given back");
+    let (column, ()) = put(&CopyCancel::default(), &|| ()).unwrap();
+    assert_holds(&column, &content);
+    drop(column);
+
+    let is_half = AtomicBool::new(false);
+    let (address, server) = (server.address().to_string(), server);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            until("half a column", || is_half.load(Ordering::Relaxed));
+            drop(server);
+        });
+        let never = CopyCancel::default();
+        let error = put(&never, &|| {
+            is_half.store(true, Ordering::Relaxed);
+            until("the end of the host", || host.lost().is_some());
+        });
+        let error = error.unwrap_err();
+        let RemoteError::Lost {
+            host,
+            region: Some(_),
+            ..
+        } = &error
+        else {
             panic!("{error}");
         };
-        assert_eq!(offset_bytes, 8192);
-    }
-    assert!(remote.read(20_000, &mut [0; 5]).is_err(), "behind its end");
+        assert_eq!(host, &address);
+    });
+    let never = CopyCancel::default();
+    let error = RemoteBuffer::put_by_copiers(&host, &content, copies, &never).unwrap_err();
+    assert!(matches!(error, RemoteError::Lost { .. }), "{error}");
 }

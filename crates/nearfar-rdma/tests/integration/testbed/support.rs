@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use nearfar_kernels::copy::{
-    Chunks, Copiers, CopyCancel, CopyError, CopyOptions, staged_from, streamed_from,
+    Chunks, Copiers, CopyCancel, CopyError, CopyOptions, staged_from, streamed_from, streamed_to,
 };
 use nearfar_kernels::{
     Aggregate, HashJoin, JoinKind, JoinPlan, JoinTier, Matches, Scan, Selection, Summary,
@@ -16,8 +16,8 @@ use nearfar_kernels::{
 use nearfar_memory::{Budgets, MemorySystem, Placement, TierId, TierKind, TierSpec};
 use nearfar_model::Native;
 use nearfar_rdma::{
-    HostOptions, NearRing, RemoteBuffer, RemoteError, RemoteFetch, RemoteHost, Secret, Server,
-    ServerOptions,
+    HostOptions, NearRing, RemoteBuffer, RemoteDraft, RemoteError, RemoteFetch, RemoteHost,
+    RemoteStore, Secret, Server, ServerOptions,
 };
 
 pub const MIB: u64 = 1 << 20;
@@ -105,7 +105,7 @@ pub fn bytes(column: &[i32]) -> Vec<u8> {
         .collect()
 }
 
-fn options(chunk_bytes: usize) -> CopyOptions {
+pub fn options(chunk_bytes: usize) -> CopyOptions {
     CopyOptions {
         chunk_bytes,
         copiers: Copiers::PUBLISHED,
@@ -233,4 +233,45 @@ pub fn operators(host: &RemoteHost) {
         }
     }
     joins(host);
+}
+
+/// Asserts that a column has these bytes, which are checked as they are read.
+#[track_caller]
+pub fn assert_holds(column: &RemoteBuffer, content: &[u8]) {
+    let mut found = vec![1; content.len()];
+    column.read(0, &mut found).unwrap();
+    assert!(found == content, "{} bytes", content.len());
+    assert_eq!(column.len(), content.len());
+}
+
+/// Columns that copiers write behind a producer, in chunks that divide them and in others, through near buffers that the
+/// device reads and through others: they have the bytes that the producer gave, and operators the same answers.
+pub fn written_by_copiers(host: &RemoteHost) {
+    let never = CopyCancel::default();
+    for (rows, chunk_bytes) in [
+        (300_007, 64 << 10),
+        (5000, 4096),
+        (131_072, 256 << 10),
+        (1000, 64 << 10),
+        (1, 4096),
+        (0, 4096),
+    ] {
+        let values = column(rows as u64, rows, 100);
+        let (content, options) = (bytes(&values), options(chunk_bytes));
+        let registered = RemoteBuffer::put_by_copiers(host, &content, options, &never).unwrap();
+        assert_holds(&registered, &content);
+        grouped(host, (&registered, &values), chunk_bytes, true, &never).unwrap();
+
+        // One slot, and pieces that chunks do not divide.
+        let draft = RemoteDraft::new(host, content.len()).unwrap();
+        let store = |_| RemoteStore::new(&draft, &never);
+        let slot = vec![vec![0; chunk_bytes]];
+        streamed_to(content.len(), slot, options, &never, store, |outgoing| {
+            let mut pieces = content.chunks(10_007);
+            pieces.try_for_each(|piece| outgoing.write(piece))?;
+            outgoing.finish()
+        })
+        .unwrap();
+        assert_holds(&draft.finish().unwrap(), &content);
+    }
 }
