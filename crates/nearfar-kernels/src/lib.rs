@@ -43,8 +43,10 @@ mod selection;
 mod vectors;
 mod words;
 
-pub use aggregate::{Aggregate, CodeTooLarge, HashGroups, NoRoomForGroups, Number, Summary};
-pub use cancel::Cancel;
+pub use aggregate::{
+    Aggregate, CodeTooLarge, GroupsError, HashGroups, NoRoomForGroups, Number, Summary,
+};
+pub use cancel::{Cancel, Cancelled};
 pub use isa::{Isa, UnsupportedIsa};
 pub use join::{
     BloomFilter, HashJoin, JoinError, JoinKind, JoinPlan, JoinTable, JoinTier, Matched,
