@@ -361,13 +361,15 @@ mod tests {
 
     use super::*;
 
+    /// Why the benchmark is not run with this change.
+    fn refused(change: impl FnOnce(&mut OperatorsBenchOptions)) -> OperatorsBenchError {
+        let mut options = OperatorsBenchOptions::new(Profile::builtin("cxl-blades-4").unwrap());
+        change(&mut options);
+        bench_operators(&options, |step| panic!("{step}")).unwrap_err()
+    }
+
     #[test]
     fn what_does_not_fit_is_refused_before_anything_runs() {
-        let refused = |change: fn(&mut OperatorsBenchOptions)| {
-            let mut options = OperatorsBenchOptions::new(Profile::builtin("cxl-blades-4").unwrap());
-            change(&mut options);
-            bench_operators(&options, |step| panic!("{step}")).unwrap_err()
-        };
         let option = |error: OperatorsBenchError| match error {
             OperatorsBenchError::Room {
                 option,
@@ -396,6 +398,10 @@ mod tests {
             );
             assert!(is_room, "{error:?}");
         }
+    }
+
+    #[test]
+    fn grids_and_tables_that_mean_nothing_are_refused_before_anything_runs() {
         for change in [
             (|options| options.grid.copiers = vec![CopierCount::Fixed(1_000_000)])
                 as fn(&mut OperatorsBenchOptions),
@@ -423,7 +429,7 @@ mod tests {
             let error = refused(change);
             assert!(matches!(error, OperatorsBenchError::Grid(_)), "{error:?}");
         }
-        let field = |change| match refused(change) {
+        let field = |change: fn(&mut OperatorsBenchOptions)| match refused(change) {
             OperatorsBenchError::Options { field, .. } => field,
             other => panic!("{other:?}"),
         };
