@@ -43,6 +43,8 @@ pub struct OperatorGrid {
     pub far_threads: Vec<usize>,
     /// Bytes of a far buffer over those of a near one, and of a small column over those of the large one.
     pub far_shares: Vec<f64>,
+    /// Bytes of an integer that is summed, 4 or 8; `None` for 4, and in virtual time, where bytes are summed.
+    pub integer_bytes: Option<usize>,
     /// Bytes of a small column over those of the large one, where they are not those of far buffers.
     pub join_shares: Vec<f64>,
     /// Joins one after the other.
@@ -150,6 +152,8 @@ pub struct SumPoint {
     pub far_threads: usize,
     /// Bytes of a far buffer over those of a near one.
     pub far_share: f64,
+    /// Bytes of an integer; `None` in virtual time.
+    pub integer_bytes: Option<usize>,
     /// Bytes of all buffers over the time from the first start to the last end, of each round.
     pub bytes_per_s: Vec<f64>,
 }
@@ -225,6 +229,7 @@ impl OperatorGrid {
             joins: vec![1, 5, 20],
             chunk_bytes: vec![CHUNK_BYTES],
             copy_methods: vec![CopyMethod::default()],
+            integer_bytes: Some(4),
             ..Self::of_cores(processors)
         }
     }
@@ -264,6 +269,7 @@ impl OperatorGrid {
             threads: either(&self.threads, defaults.threads),
             far_threads: either(&self.far_threads, defaults.far_threads),
             far_shares: either(&self.far_shares, defaults.far_shares),
+            integer_bytes: self.integer_bytes.or(defaults.integer_bytes),
             join_shares: either(&self.join_shares, defaults.join_shares),
             joins: either(&self.joins, defaults.joins),
             pipelines: either(&self.pipelines, defaults.pipelines),
@@ -301,6 +307,9 @@ impl OperatorGrid {
         }
         if self.group == Some(0) {
             return refuse("group", "0: give 1 or more".to_owned());
+        }
+        if let Some(bytes) = self.integer_bytes.filter(|bytes| ![4, 8].contains(bytes)) {
+            return refuse("integer-bytes", format!("{bytes}: give 4 or 8"));
         }
         self.check_copiers_in_share()?;
         let is_share = |share: &&f64| **share > 0.0 && **share <= 1.0;
@@ -355,11 +364,14 @@ impl OperatorGrid {
                 reason: "adaptive: give numbers in virtual time".to_owned(),
             });
         }
-        if !self.copy_methods.is_empty() {
-            return Err(GridError {
-                field: "copy-method",
-                reason: "copies in virtual time have none: leave it out".to_owned(),
-            });
+        for (field, is_given) in [
+            ("copy-method", !self.copy_methods.is_empty()),
+            ("integer-bytes", self.integer_bytes.is_some()),
+        ] {
+            if is_given {
+                let reason = "there is no such thing in virtual time: leave it out".to_owned();
+                return Err(GridError { field, reason });
+            }
         }
         let joins = self.join_configurations();
         let joins = joins.iter().map(|one| (one.phases(), one.steps()));
@@ -517,6 +529,7 @@ mod tests {
         let fine = OperatorGrid {
             chunk_bytes: Vec::new(),
             copy_methods: Vec::new(),
+            integer_bytes: None,
             ..OperatorGrid::of_processors(2)
         };
         assert_eq!(fine.check_modelled(), Ok(()));
@@ -538,6 +551,10 @@ mod tests {
         assert_eq!(
             refused(|grid| grid.copy_methods = vec![CopyMethod::Cached]),
             "copy-method"
+        );
+        assert_eq!(
+            refused(|grid| grid.integer_bytes = Some(8)),
+            "integer-bytes"
         );
         assert_eq!(
             refused(|grid| {
@@ -602,6 +619,10 @@ mod tests {
         );
         assert_eq!(refused(|grid| grid.joins = vec![1001]), "joins");
         assert_eq!(refused(|grid| grid.group = Some(0)), "group");
+        assert_eq!(
+            refused(|grid| grid.integer_bytes = Some(2)),
+            "integer-bytes"
+        );
         assert_eq!(refused(|grid| grid.pipelines = vec![1, 1025]), "pipelines");
         assert_eq!(refused(|grid| grid.pipelines = vec![0]), "pipelines");
         assert_eq!(refused(|grid| grid.ring_depths = vec![0]), "ring-depth");

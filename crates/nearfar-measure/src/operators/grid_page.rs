@@ -125,10 +125,14 @@ impl GridOutcome {
 
     fn of_sum(&self, point: &SumPoint) -> Vec<Metric> {
         let of = |metric: Metric| {
-            metric
+            let metric = metric
                 .with("threads", point.threads)
                 .with("far_threads", point.far_threads)
-                .with("far_share_percent", percent(point.far_share))
+                .with("far_share_percent", percent(point.far_share));
+            match point.integer_bytes {
+                Some(bytes) => metric.with("integer_bytes", bytes),
+                None => metric,
+            }
         };
         let rates = self.metric("sum_bytes_per_s", point.bytes_per_s.iter().copied(), "B/s");
         let ratio = self

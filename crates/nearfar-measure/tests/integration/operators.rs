@@ -310,6 +310,12 @@ fn sums_and_joins_run_natively_over_an_emulated_tier() {
         sums.iter()
             .all(|one| one.bytes_per_s.len() == 2 && one.bytes_per_s[0] > 0.0)
     );
+    let wide = OperatorGrid {
+        integer_bytes: Some(8),
+        ..grid.clone()
+    };
+    let sums = tier_sums(&tiers, 1 << 20, &wide, 1, |_| ()).unwrap();
+    assert!(sums.iter().all(|one| one.integer_bytes == Some(8)));
     let joins = tier_joins(&tiers, 100_000, &grid, 1, |_| ()).unwrap();
     assert_eq!(joins.len(), 2 * 2 * 2 * (1 + 4 + 4));
     assert!(

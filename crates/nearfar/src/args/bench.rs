@@ -242,6 +242,9 @@ pub struct OperatorGridArgs {
     /// Numbers of further threads, which sum far buffers [default: 0,1,2,4,8].
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub far_threads: Vec<usize>,
+    /// Bytes of an integer of buffers that threads sum: 4 or 8 [default: 4].
+    #[arg(long, value_name = "N", conflicts_with = "is_virtual")]
+    pub integer_bytes: Option<usize>,
     /// Bytes of far buffers and of small columns, in percent of near buffers and of the large column
     /// [default: 10, in virtual time the ratio of bandwidths].
     #[arg(long, value_name = "LIST", value_delimiter = ',')]

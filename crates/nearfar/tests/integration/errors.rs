@@ -55,6 +55,11 @@ fn operators_refuse_what_means_nothing_where_they_run() {
         &["rdma-threads", "1024"],
     );
     refused("--pipelines 1,2000", &["pipelines", "2000", "1024"]);
+    refused("--integer-bytes 3", &["integer-bytes", "4 or 8"]);
+    refused(
+        "--virtual --integer-bytes 8",
+        &["--integer-bytes", "--virtual"],
+    );
     refused("--ring-depth 5000", &["ring-depth", "5000", "4096"]);
     refused("--virtual --table 9MB", &["table", "9000000", "8000000"]);
     refused(

@@ -107,6 +107,7 @@ fn grid(args: &OperatorGridArgs) -> anyhow::Result<OperatorGrid> {
             .iter()
             .map(|percent| percent / 100.0)
             .collect(),
+        integer_bytes: args.integer_bytes,
         // Tables have bytes of their own.
         join_shares: Vec::new(),
         joins: counts(&args.joins),
