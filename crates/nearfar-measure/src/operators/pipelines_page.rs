@@ -93,7 +93,8 @@ impl GridOutcome {
         let title = "Bytes that are read of the far tier";
         let mut chart = LineChart::new(title, "pipelines", "GB");
         for (series, points) in by_series(points) {
-            let line = points.iter().map(|point| {
+            let run = points.iter().filter(|point| !point.bytes_per_s.is_empty());
+            let line = run.map(|point| {
                 let pipelines = point.configuration.pipelines as f64;
                 (pipelines, point.far_bytes as f64 * 1e-9)
             });

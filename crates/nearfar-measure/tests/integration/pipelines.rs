@@ -178,7 +178,7 @@ fn pipelines_run_natively_over_an_emulated_tier() {
         pipelines: vec![1, 2, 5],
         pipeline_works: vec![PipelineWork::Mixed],
         copiers: vec![CopierCount::Fixed(3), CopierCount::Adaptive],
-        chunk_bytes: vec![4096, 1 << 20],
+        chunk_bytes: vec![4096, 1 << 30],
         ring_depths: vec![1, 4],
         ..OperatorGrid::of_processors(tiers.processors())
     };
@@ -201,39 +201,37 @@ fn pipelines_run_natively_over_an_emulated_tier() {
 
 #[test]
 fn rings_that_do_not_fit_are_refused_before_they_are_made() {
+    const COLUMN_BYTES: usize = 256 << 20;
     let tiers = emulated();
-    let refused = |change: fn(&mut OperatorGrid)| {
-        let mut grid = OperatorGrid {
-            threads: vec![1],
-            far_threads: vec![0],
-            ..OperatorGrid::of_processors(1)
-        };
-        check_room(&tiers, 1 << 20, 1 << 16, &grid).unwrap();
-        change(&mut grid);
-        grid.check().unwrap();
-        // Joins have chunks, but no more bytes for them.
-        match check_room(&tiers, 1 << 20, 1 << 16, &grid) {
-            Err(TierRunError::Room {
-                options,
-                needed_bytes,
-                available_bytes,
-                ..
-            }) if needed_bytes > available_bytes => options,
-            other => panic!("{other:?}"),
-        }
+    let mut grid = OperatorGrid {
+        threads: vec![1],
+        far_threads: vec![0],
+        // Rings have no more chunks than the column, and none that are larger.
+        chunk_bytes: vec![256 << 10, 1 << 40],
+        pipelines: vec![1],
+        ..OperatorGrid::of_processors(1)
     };
-    let option = "column, pipelines, chunk and ring-depth";
-    assert_eq!(refused(|grid| grid.chunk_bytes = vec![1 << 40]), option);
-    assert_eq!(
-        refused(|grid| grid.chunk_bytes = vec![usize::MAX & !63]),
-        option
-    );
-    assert_eq!(
-        refused(|grid| {
-            (grid.pipelines, grid.ring_depths) = (vec![1024], vec![4096]);
-        }),
-        option
-    );
+    let check = |grid: &OperatorGrid| {
+        grid.check().unwrap();
+        check_room(&tiers, COLUMN_BYTES, 1 << 16, grid)
+    };
+    check(&grid).unwrap();
+    (grid.pipelines, grid.ring_depths) = (vec![1, 1024], vec![4096]);
+    match check(&grid) {
+        Err(TierRunError::Room {
+            options,
+            needed_bytes,
+            available_bytes,
+            ..
+        }) => {
+            assert_eq!(options, "column, pipelines, chunk and ring-depth");
+            assert!(needed_bytes > available_bytes);
+            // A near column, its copies for all pipelines, and a far column of the same memory.
+            let columns = needed_bytes / COLUMN_BYTES as u64;
+            assert!((1025..=1026).contains(&columns), "{columns}");
+        }
+        other => panic!("{other:?}"),
+    }
 }
 
 /// Near memory for copies comes from regions: whose budget does not hold them, copies nothing and keeps nothing.

@@ -70,7 +70,8 @@ pub fn tier_pipelines(
     let configurations = grid.pipeline_configurations().into_iter();
     let mut points: Vec<PipelinePoint> = configurations.map(point).collect();
     let columns = Columns::new(tiers, column_bytes)?;
-    let mut room = tiers.near_region(whole_pages(room_bytes(grid)))?;
+    let room_bytes = room_bytes(columns.near.len(), grid);
+    let mut room = tiers.near_region(whole_pages(room_bytes))?;
     let same = |a: &PipelinePoint, b: &PipelinePoint| {
         let (a, b) = (&a.configuration, &b.configuration);
         (a.pipelines, a.work) == (b.pipelines, b.work)
@@ -105,19 +106,27 @@ pub(super) fn needed_bytes(column_bytes: usize, grid: &OperatorGrid) -> (u64, u6
     if grid.pipelines.is_empty() {
         return (0, 0);
     }
-    let (column, room) = (whole_pages(column_bytes) as u64, room_bytes(grid) as u64);
-    (column.saturating_add(room), column)
+    let column = whole_pages(column_bytes);
+    let room = room_bytes(column, grid) as u64;
+    ((column as u64).saturating_add(room), column as u64)
 }
 
 /// Bytes of the chunks of all rings that run at the same time.
-fn room_bytes(grid: &OperatorGrid) -> usize {
+fn room_bytes(column_bytes: usize, grid: &OperatorGrid) -> usize {
     let of = |one: &PipelineConfiguration| {
-        let ring = one.ring?;
-        let bytes = ring.chunk_bytes.saturating_mul(ring.depth);
+        let (chunk_bytes, depth) = chunks_of(one.ring?, column_bytes);
+        let bytes = chunk_bytes.saturating_mul(depth);
         Some(bytes.saturating_mul(one.rings()))
     };
     let all = grid.pipeline_configurations();
     all.iter().filter_map(of).max().unwrap_or(0)
+}
+
+/// Bytes of a chunk of a ring, and how many it needs: no more than the column has.
+fn chunks_of(ring: RingCopies, column_bytes: usize) -> (usize, usize) {
+    let chunk_bytes = ring.chunk_bytes.min(column_bytes);
+    let chunks = column_bytes.div_ceil(chunk_bytes);
+    (chunk_bytes, ring.depth.min(chunks))
 }
 
 impl<'a> Columns<'a> {
@@ -202,7 +211,8 @@ impl<'a> Columns<'a> {
         let pipelines = configuration.pipelines;
         let far_bytes = AtomicU64::new(0);
         let mut rings: Vec<Ring<'_>> = Vec::new();
-        let mut chunks = room.chunks_exact_mut(ring.chunk_bytes);
+        let (chunk_bytes, depth) = chunks_of(ring, self.far.len());
+        let mut chunks = room.chunks_exact_mut(chunk_bytes);
         let (mut copier, of_rings) = (pipelines, configuration.rings());
         for index in 0..of_rings {
             let copiers = copiers(ring.copiers, self.tiers.processors(), |count| {
@@ -211,9 +221,9 @@ impl<'a> Columns<'a> {
             rings.push(Ring {
                 columns: self,
                 work: configuration.work,
-                buffers: chunks.by_ref().take(ring.depth).collect(),
+                buffers: chunks.by_ref().take(depth).collect(),
                 options: CopyOptions {
-                    chunk_bytes: ring.chunk_bytes,
+                    chunk_bytes,
                     copiers,
                 },
                 copier: MethodCopier::new(ring.method.unwrap_or_default())?,
