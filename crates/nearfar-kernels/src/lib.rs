@@ -7,7 +7,7 @@
 //! * [`Adjacency`] is a graph, and has the two halves of a pass of `PageRank` over it.
 //! * [`product`](fn@product) multiplies a matrix and a vector, as a language model does for each token.
 //! * [`copy`](mod@copy) moves data between tiers by threads of its own, once for all who read it.
-//! * [`words`], [`signed_words`] and [`words_mut`] see the bytes of a region as the integers of a column.
+//! * [`words`], [`signed_words`], [`signed_longs`] and [`words_mut`] see the bytes of a region as the integers of a column.
 //!
 //! A kernel takes plain slices: where its memory lies is the caller's business. Each one has a
 //! variant per instruction set, chosen at run time, and all give the same result. Each one tells a
@@ -43,8 +43,10 @@ mod selection;
 mod vectors;
 mod words;
 
-pub use aggregate::{Aggregate, CodeTooLarge, HashGroups, NoRoomForGroups, Number, Summary};
-pub use cancel::Cancel;
+pub use aggregate::{
+    Aggregate, CodeTooLarge, GroupsError, HashGroups, NoRoomForGroups, Number, Summary,
+};
+pub use cancel::{Cancel, Cancelled};
 pub use isa::{Isa, UnsupportedIsa};
 pub use join::{
     BloomFilter, HashJoin, JoinError, JoinKind, JoinPlan, JoinTable, JoinTier, Matched,
@@ -57,4 +59,4 @@ pub use product::product;
 pub use rank::{Adjacency, GraphError};
 pub use scan::{Lane, Matches, Part, Scan, ScanError, SignedLane, Stores};
 pub use selection::Selection;
-pub use words::{NotWords, signed_words, words, words_mut};
+pub use words::{NotWords, signed_longs, signed_words, words, words_mut};

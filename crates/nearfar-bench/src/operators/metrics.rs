@@ -18,6 +18,8 @@
 //! | `asynchronous_far_ratio_to_near` | the same | the same over copies that begin with their join |
 //! | `synchronous_far_ratio_to_near` | `joins`, `threads`, `placement`, `far_share_percent` | the same, of joins that read far columns themselves |
 //! | `joins_bytes_per_s` | the same, `access` | bytes of all columns that are joined over the time |
+//! | `concurrent_far_ratio_to_near` | `pipelines`, `work`, `access`, `copiers`, `chunk_bytes`, `ring_depth` | throughput of pipelines over one far column at the same time, over that with the column near |
+//! | `concurrent_bytes_per_s`, `concurrent_far_bytes` | the same | bytes that all pipelines read over the time, and bytes of the far tier that were read |
 //!
 //! Those of two tiers are modelled in virtual time and with an emulated tier, and measured with the machine's own.
 
@@ -44,6 +46,9 @@ impl OperatorsBenchOutcome {
             "probe_rows": self.options.probe_rows,
             "profile": self.options.profile,
             "large_bytes": self.options.large_bytes,
+            "table_bytes": self.options.table_bytes,
+            "rdma_threads": self.options.rdma_threads,
+            "copiers_in_share": self.options.grid.copiers_in_share,
             "tier_rounds": self.options.tier_rounds(),
             "virtual": self.options.is_virtual,
         })
@@ -67,7 +72,11 @@ impl OperatorsBenchOutcome {
         match &self.tiers {
             Known::Value(tiers) => metrics.extend(tiers.metrics()),
             Known::Unavailable(reason) => {
-                let names = ["sum_bytes_per_s", "joins_bytes_per_s"];
+                let names = [
+                    "sum_bytes_per_s",
+                    "joins_bytes_per_s",
+                    "concurrent_bytes_per_s",
+                ];
                 metrics.extend(
                     names.map(|name| Metric::unavailable(name, reason, "B/s", Kind::Modelled)),
                 );

@@ -2,8 +2,8 @@
 //! memory.
 //!
 //! Against Arrow's kernels, DataFusion's aggregate and join, and queries on DuckDB, everything runs on one thread over
-//! near memory, turn by turn in every round; ratios are those within a round. Sums and joins of several threads run over
-//! near memory and the machine's own far tier, or an emulated one, or in virtual time; the join's own code also runs in
+//! near memory, turn by turn in every round; ratios are those within a round. Sums, joins and pipelines of several threads
+//! run over near memory and the machine's own far tier, or an emulated one, or in virtual time; the join's own code also runs in
 //! the simulator ([`nearfar_measure::operators`]).
 
 mod aggregate;

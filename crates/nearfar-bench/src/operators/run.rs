@@ -4,9 +4,11 @@ use std::num::NonZeroU32;
 
 use nearfar_measure::operators::native::{
     JOIN_ROW_BYTES, OperatorTiers, OperatorTiersError, available_bytes, check_room, tier_joins,
-    tier_sums,
+    tier_pipelines, tier_sums,
 };
-use nearfar_measure::operators::{FarJoin, GridOutcome, OperatorGrid, OperatorMachine, far_joins};
+use nearfar_measure::operators::{
+    FarJoin, GridOutcome, MODELLED_LARGE_BYTES, OperatorGrid, OperatorMachine, far_joins,
+};
 use nearfar_memory::{Budgets, MemorySystem, TierId};
 use nearfar_model::simulation::{Machine, MachineError};
 use nearfar_topology::{Known, Profile, Topology};
@@ -21,7 +23,8 @@ use super::round::Round;
 /// What is run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct OperatorsBenchOptions {
-    /// Bytes of the column that is read, summed and filtered, and of buffers that threads sum.
+    /// Bytes of the column that is read, summed and filtered, of buffers that threads sum, and of the column that
+    /// pipelines share.
     pub column_bytes: usize,
     /// Times that everything has its turn; over two tiers a fifth of it.
     pub rounds: NonZeroU32,
@@ -31,12 +34,16 @@ pub struct OperatorsBenchOptions {
     pub probe_rows: usize,
     /// The machine whose far tier is modelled, or emulated where this one has none.
     pub profile: Profile,
-    /// Only what is modelled: sums and joins over two tiers in virtual time, and the far join.
+    /// Only what is modelled: sums, joins and pipelines over two tiers in virtual time, and the far join.
     pub is_virtual: bool,
+    /// Threads that serve RDMA in virtual time, where they are not those of the model.
+    pub rdma_threads: Option<usize>,
     /// What is varied over two tiers; lists without a number are those of the machine.
     pub grid: OperatorGrid,
-    /// Bytes of the large column of each joining thread.
+    /// Bytes of the large column of each joining thread; in virtual time it has [`MODELLED_LARGE_BYTES`].
     pub large_bytes: usize,
+    /// Bytes of the small columns of joins, of which their tables are made, where they are not shares of the large one.
+    pub table_bytes: Vec<usize>,
     /// DuckDB, for whole queries of the same columns.
     pub duckdb: Option<DuckDbOptions>,
 }
@@ -49,6 +56,9 @@ const GROUPS: [Option<usize>; 3] = [None, Some(100), Some(1 << 20)];
 const BUILD_ROW_BYTES: u64 = 96;
 /// Bytes that a row of a probe side takes at most: its columns, and where it is aggregated by a million keys the tables.
 const PROBE_ROW_BYTES: u64 = 32;
+
+/// Bytes of a table's column, at least: a line.
+const TABLE_BYTES_MIN: usize = 64;
 
 /// Rounds over one tier for each over two.
 const ROUNDS_PER_TIER_ROUND: u32 = 5;
@@ -63,8 +73,10 @@ impl OperatorsBenchOptions {
             probe_rows: 4 << 20,
             profile,
             is_virtual: false,
+            rdma_threads: None,
             grid: OperatorGrid::default(),
             large_bytes: 8 << 20,
+            table_bytes: Vec::new(),
             duckdb: None,
         }
     }
@@ -90,7 +102,36 @@ impl OperatorsBenchOptions {
                 format!("{bytes} bytes: a row has {JOIN_ROW_BYTES}"),
             );
         }
+        let large_bytes = self.large_bytes();
+        let is_table = |bytes: &&usize| (TABLE_BYTES_MIN..=large_bytes).contains(*bytes);
+        if let Some(bytes) = self.table_bytes.iter().find(|bytes| !is_table(bytes)) {
+            let reason = format!(
+                "{bytes} bytes: give at least {TABLE_BYTES_MIN}, and at most the {large_bytes} of the large column"
+            );
+            return refuse("table", reason);
+        }
+        if self.rdma_threads.is_some() && !self.is_virtual {
+            let reason = "threads that serve RDMA are modelled: give --virtual".to_owned();
+            return refuse("rdma-threads", reason);
+        }
         Ok(self.grid.check()?)
+    }
+
+    fn large_bytes(&self) -> usize {
+        match self.is_virtual {
+            true => MODELLED_LARGE_BYTES,
+            false => self.large_bytes,
+        }
+    }
+
+    /// The grid, with what it does not say from `defaults`.
+    fn grid(&self, defaults: OperatorGrid) -> OperatorGrid {
+        let large_bytes = self.large_bytes() as f64;
+        let tables = self.table_bytes.iter();
+        OperatorGrid {
+            join_shares: tables.map(|bytes| *bytes as f64 / large_bytes).collect(),
+            ..self.grid.or(defaults)
+        }
     }
 
     /// Refuses sides of joins that near memory does not hold beside each other, with the option that takes most.
@@ -125,7 +166,7 @@ pub struct OperatorsBenchOutcome {
     pub(super) measured: Measured,
     /// The join's code in the simulator; unavailable where the profile says too little for it.
     pub far_joins: Known<Vec<FarJoin>>,
-    /// Sums and joins over two tiers; unavailable where the machine has one and the profile cannot be emulated.
+    /// Sums, joins and pipelines over two tiers; unavailable where the machine has one and the profile cannot be emulated.
     pub tiers: Known<GridOutcome>,
 }
 
@@ -152,7 +193,7 @@ pub fn bench_operators(
     options.check()?;
     let (measured, tiers) = if options.is_virtual {
         let (machine, grid) = modelled_tiers(options)?;
-        progress("sums and joins in virtual time".to_owned());
+        progress("sums, joins and pipelines in virtual time".to_owned());
         let tiers = GridOutcome::modelled(&machine, &grid);
         (Measured::default(), Known::Value(tiers))
     } else {
@@ -240,8 +281,11 @@ impl Measured {
 fn modelled_tiers(
     options: &OperatorsBenchOptions,
 ) -> Result<(OperatorMachine, OperatorGrid), OperatorsBenchError> {
-    let machine = OperatorMachine::new(&options.profile)?;
-    let grid = options.grid.or(OperatorGrid::of_machine(&machine));
+    let mut machine = OperatorMachine::new(&options.profile)?;
+    if let Some(threads) = options.rdma_threads {
+        machine = machine.with_rdma_threads(threads)?;
+    }
+    let grid = options.grid(OperatorGrid::of_machine(&machine));
     grid.check_modelled()?;
     Ok((machine, grid))
 }
@@ -264,13 +308,13 @@ fn native_tiers(
         }
         Err(error) => return Err(error.into()),
     };
-    let grid = OperatorGrid::of_processors(tiers.processors());
-    let grid = options.grid.or(grid);
+    let grid = options.grid(OperatorGrid::of_processors(tiers.processors()));
+    grid.check()?;
     check_room(&tiers, options.column_bytes, options.large_bytes, &grid)?;
     Ok(Known::Value((tiers, grid)))
 }
 
-/// Sums and joins over near and far memory.
+/// Sums, joins and pipelines over near and far memory.
 fn run_tiers(
     options: &OperatorsBenchOptions,
     (tiers, grid): &(OperatorTiers, OperatorGrid),
@@ -286,11 +330,15 @@ fn run_tiers(
     let joins = tier_joins(tiers, options.large_bytes, grid, rounds, |round| {
         say("joins of near and far columns", round);
     })?;
+    let pipelines = tier_pipelines(tiers, options.column_bytes, grid, rounds, |round| {
+        say("pipelines over a far column", round);
+    })?;
     Ok(GridOutcome {
         far: tiers.far_name().to_owned(),
         profile: tiers.profile().map(str::to_owned),
         sums,
         joins,
+        pipelines,
     })
 }
 
@@ -305,18 +353,23 @@ fn simulated(profile: &Profile) -> Result<Known<Vec<FarJoin>>, MachineError> {
 
 #[cfg(test)]
 mod tests {
-    use nearfar_measure::operators::CopierCount;
+    use nearfar_kernels::copy::CopyMethod;
     use nearfar_measure::operators::native::TierRunError;
+    use nearfar_measure::operators::{CopierCount, PipelineWork};
+
+    use nearfar_measure::results::Metric;
 
     use super::*;
 
+    /// Why the benchmark is not run with this change.
+    fn refused(change: impl FnOnce(&mut OperatorsBenchOptions)) -> OperatorsBenchError {
+        let mut options = OperatorsBenchOptions::new(Profile::builtin("cxl-blades-4").unwrap());
+        change(&mut options);
+        bench_operators(&options, |step| panic!("{step}")).unwrap_err()
+    }
+
     #[test]
     fn what_does_not_fit_is_refused_before_anything_runs() {
-        let refused = |change: fn(&mut OperatorsBenchOptions)| {
-            let mut options = OperatorsBenchOptions::new(Profile::builtin("cxl-blades-4").unwrap());
-            change(&mut options);
-            bench_operators(&options, |step| panic!("{step}")).unwrap_err()
-        };
         let option = |error: OperatorsBenchError| match error {
             OperatorsBenchError::Room {
                 option,
@@ -345,19 +398,57 @@ mod tests {
             );
             assert!(is_room, "{error:?}");
         }
+    }
+
+    #[test]
+    fn grids_and_tables_that_mean_nothing_are_refused_before_anything_runs() {
         for change in [
             (|options| options.grid.copiers = vec![CopierCount::Fixed(1_000_000)])
                 as fn(&mut OperatorsBenchOptions),
             |options| options.grid.joins = vec![100_000],
             |options| options.grid.threads = vec![100_000],
+            |options| options.grid.pipelines = vec![100_000],
+            |options| options.grid.ring_depths = vec![100_000],
+            |options| {
+                // Five copiers, which are the default, of as many threads.
+                (options.grid.threads, options.grid.copiers_in_share) = (vec![5], true);
+            },
             |options| {
                 options.is_virtual = true;
                 (options.grid.threads, options.grid.joins) = (vec![1000], vec![1000]);
+            },
+            |options| {
+                options.is_virtual = true;
+                options.grid.copy_methods = vec![CopyMethod::Cached];
+            },
+            |options| {
+                // The profile has no threads that serve RDMA.
+                (options.is_virtual, options.rdma_threads) = (true, Some(2));
             },
         ] {
             let error = refused(change);
             assert!(matches!(error, OperatorsBenchError::Grid(_)), "{error:?}");
         }
+        let field = |change: fn(&mut OperatorsBenchOptions)| match refused(change) {
+            OperatorsBenchError::Options { field, .. } => field,
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(
+            field(|options| options.rdma_threads = Some(2)),
+            "rdma-threads"
+        );
+        assert_eq!(
+            field(|options| options.table_bytes = vec![1 << 20, 63]),
+            "table"
+        );
+        assert_eq!(
+            field(|options| options.table_bytes = vec![(8 << 20) + 1]),
+            "table"
+        );
+        assert_eq!(
+            field(|options| (options.is_virtual, options.table_bytes) = (true, vec![8 << 20])),
+            "table"
+        );
     }
 
     #[test]
@@ -366,6 +457,7 @@ mod tests {
             let mut options = OperatorsBenchOptions::new(Profile::builtin(name).unwrap());
             options.is_virtual = true;
             options.grid.joins = vec![1, 20];
+            options.table_bytes = vec![100_000];
             let outcome = bench_operators(&options, |_| ()).unwrap();
             let reason = outcome.far_joins.reason().unwrap();
             let metrics = outcome.metrics();
@@ -376,6 +468,10 @@ mod tests {
             // Two numbers of joins, of threads and of placements.
             assert_eq!(of("grouped_far_ratio_to_near").count(), 8);
             assert!(of("grouped_far_ratio_to_near").all(|one| one.value.is_known()));
+            let share = |one: &Metric| one.dimensions["far_share_percent"] == 1.25;
+            assert!(of("grouped_far_ratio_to_near").all(share));
+            // Four numbers of pipelines, two works and three accesses.
+            assert_eq!(of("concurrent_far_ratio_to_near").count(), 24);
         }
     }
 
@@ -394,15 +490,24 @@ mod tests {
             copiers: vec![CopierCount::Fixed(1), CopierCount::Adaptive],
             chunk_bytes: vec![4096],
             group: Some(2),
+            pipelines: vec![1, 3],
+            pipeline_works: vec![PipelineWork::Mixed],
+            ring_depths: vec![1, 2],
             ..OperatorGrid::default()
         };
+        options.table_bytes = vec![64 << 10, 1 << 10];
         let outcome = bench_operators(&options, |_| ()).unwrap();
         let metrics = outcome.metrics();
         let count = |name| metrics.iter().filter(|one| one.metric == name).count();
         assert_eq!(count("sum_bytes_per_s"), 4);
         assert_eq!(count("sum_ratio_to_near"), 2);
-        assert_eq!(count("synchronous_far_ratio_to_near"), 2 * 2 * 2);
-        assert_eq!(count("asynchronous_far_ratio_to_near"), 2 * 2 * 2 * 2);
-        assert_eq!(count("grouped_far_ratio_to_near"), 2 * 2 * 2 * 2);
+        // Two tables, numbers of threads and of joins, and placements.
+        assert_eq!(count("synchronous_far_ratio_to_near"), 2 * 2 * 2 * 2);
+        assert_eq!(count("asynchronous_far_ratio_to_near"), 2 * 2 * 2 * 2 * 2);
+        assert_eq!(count("grouped_far_ratio_to_near"), 2 * 2 * 2 * 2 * 2);
+        // One that reads itself, and two that copy in four ways.
+        for name in ["concurrent_far_ratio_to_near", "concurrent_far_bytes"] {
+            assert_eq!(count(name), 2 * (1 + 2 * 4), "{name}");
+        }
     }
 }

@@ -2,7 +2,8 @@
 
 use nearfar_model::Probe;
 
-use super::{Aggregate, Number, Summary};
+use super::{Aggregate, GroupsError, Number, Summary};
+use crate::cancel::{Cancel, PART_ROWS};
 use crate::isa::Isa;
 use crate::key::Key;
 use crate::line::Line;
@@ -212,7 +213,7 @@ impl<K: Key, T: Number> HashGroups<K, T> {
         column: &[T],
         probe: &P,
     ) -> Result<(), NoRoomForGroups> {
-        self.add_rows(keys, None, column, probe)
+        self.add_rows(keys, None, column, || Ok(()), probe)
     }
 
     /// Adds every value to the group of its key, and those of rows that are not in `valid`, whose key is null, to a
@@ -244,21 +245,44 @@ impl<K: Key, T: Number> HashGroups<K, T> {
         column: &[T],
         probe: &P,
     ) -> Result<(), NoRoomForGroups> {
-        assert_eq!(keys.len(), valid.len(), "a selection of other rows");
-        self.add_rows(keys, Some(valid), column, probe)
+        self.add_rows(keys, Some(valid), column, || Ok(()), probe)
     }
 
-    fn add_rows<P: Probe>(
+    /// As [`Self::add`], and as [`Self::add_valid`] where some rows may have no key, until `cancel` ends it.
+    ///
+    /// # Errors
+    /// [`GroupsError::Cancelled`] and [`GroupsError::NoRoom`], with some of the rows added: the groups are of no use
+    /// then.
+    ///
+    /// # Panics
+    /// As [`Self::add_valid`].
+    pub fn add_cancellable<P: Probe>(
         &mut self,
         keys: &[K],
         valid: Option<&Selection>,
         column: &[T],
+        cancel: &Cancel,
         probe: &P,
-    ) -> Result<(), NoRoomForGroups> {
+    ) -> Result<(), GroupsError> {
+        self.add_rows(keys, valid, column, || Ok(cancel.check()?), probe)
+    }
+
+    /// Adds rows block by block, and looks at whether to `go_on` before each.
+    fn add_rows<E: From<NoRoomForGroups>, P: Probe>(
+        &mut self,
+        keys: &[K],
+        valid: Option<&Selection>,
+        column: &[T],
+        go_on: impl Fn() -> Result<(), E>,
+        probe: &P,
+    ) -> Result<(), E> {
         assert_eq!(keys.len(), column.len(), "a key for each value");
+        let is_of_rows = valid.is_none_or(|valid| keys.len() == valid.len());
+        assert!(is_of_rows, "a selection of other rows");
         let blocks = keys.chunks(BLOCK_ROWS).zip(column.chunks(BLOCK_ROWS));
         for (index, (keys, column)) in blocks.enumerate() {
-            self.make_room(keys.len(), probe)?;
+            go_on()?;
+            self.make_room(keys.len(), &go_on, probe)?;
             let isa = self.isa;
             let block = Block {
                 groups: &mut *self,
@@ -294,7 +318,12 @@ impl<K: Key, T: Number> HashGroups<K, T> {
     }
 
     /// Makes a table of twice the size where so many more keys might not fit.
-    fn make_room<P: Probe>(&mut self, keys: usize, probe: &P) -> Result<(), NoRoomForGroups> {
+    fn make_room<E: From<NoRoomForGroups>, P: Probe>(
+        &mut self,
+        keys: usize,
+        go_on: impl Fn() -> Result<(), E>,
+        probe: &P,
+    ) -> Result<(), E> {
         let (found, groups) = (self.table.len(), self.table.len() + keys);
         assert!(groups < NO_ROW as usize, "groups have numbers of 32 bits");
         let refused = |NoMemory { bytes }| NoRoomForGroups {
@@ -306,21 +335,25 @@ impl<K: Key, T: Number> HashGroups<K, T> {
         if !self.table.has_room_for(keys) {
             let lines = zeros(Line::count_for(groups * 2)).map_err(refused)?;
             self.table = LineTable::of_empty(lines);
-            let isa = self.isa;
-            let again = Again {
-                table: &mut self.table,
-                keys: &self.keys,
-                probe,
-            };
-            vectors::run(isa, again);
+            for (index, keys) in self.keys.chunks(PART_ROWS).enumerate() {
+                go_on()?;
+                let again = Again {
+                    table: &mut self.table,
+                    begin: index * PART_ROWS,
+                    keys,
+                    probe,
+                };
+                vectors::run(self.isa, again);
+            }
         }
         Ok(())
     }
 }
 
-/// Puts all keys into a new table.
+/// Puts the keys of groups from `begin` on into a new table.
 struct Again<'a, K, P> {
     table: &'a mut LineTable<Vec<Line>>,
+    begin: usize,
     keys: &'a [K],
     probe: &'a P,
 }
@@ -338,7 +371,7 @@ impl<K: Key, P: Probe> Kernel for Again<'_, K, P> {
             let bits = key.bits();
             let home = self.table.home(hash(bits));
             self.table
-                .find_or_insert::<V, P>(bits, home, group as u32, self.probe);
+                .find_or_insert::<V, P>(bits, home, (self.begin + group) as u32, self.probe);
         }
     }
 }

@@ -3,11 +3,13 @@
 //! A column is read once, whatever is computed of it, and only what is asked for is computed. Sums have 128 bits, so that none overflows (geyer-2023, section 3, takes the sum as the
 //! operator that depends on the speed of memory most).
 
+mod cancellable;
 mod grouped;
 mod number;
 
 use nearfar_model::Probe;
 
+pub use self::cancellable::GroupsError;
 pub use self::grouped::{CodeTooLarge, HashGroups, NoRoomForGroups};
 pub use self::number::Number;
 use crate::isa::{Isa, UnsupportedIsa};

@@ -10,6 +10,7 @@
 mod avx2;
 #[cfg(target_arch = "x86_64")]
 mod avx512;
+mod cancellable;
 mod output;
 mod partitioned;
 mod portable;
@@ -20,6 +21,7 @@ use nearfar_model::Probe;
 use self::output::Staged;
 pub use self::partitioned::Part;
 pub use self::within::{Lane, Matches, SignedLane};
+use crate::cancel::Cancelled;
 use crate::isa::{Isa, UnsupportedIsa};
 
 /// Values of a block: 4 KiB, so that a block never spans two pages of an aligned column.
@@ -42,7 +44,7 @@ pub enum Stores {
     Streaming,
 }
 
-/// Why a scan was not begun.
+/// Why a scan was not begun, or not ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ScanError {
@@ -69,6 +71,9 @@ pub enum ScanError {
         /// Position of the first one.
         first_position: u32,
     },
+    /// The caller has cancelled.
+    #[error(transparent)]
+    Cancelled(#[from] Cancelled),
 }
 
 /// A filtering scan: which instructions it uses and how it stores positions.
@@ -144,17 +149,22 @@ impl Scan {
         probe: &P,
     ) -> Result<usize, ScanError> {
         check(column.len(), first_position, positions.len())?;
+        let positions = &mut positions[..column.len()];
+        Ok(if self.streams(column) {
+            self.run_streaming(column, bound, first_position, positions, probe)
+        } else {
+            self.run_cached(column, bound, first_position, positions, probe)
+        })
+    }
+
+    /// Whether the positions of this column go past the caches.
+    fn streams(&self, column: &[u32]) -> bool {
         let streams = match self.stores {
             Stores::Auto => size_of_val(column) >= STREAM_FROM_BYTES,
             Stores::Cached => false,
             Stores::Streaming => true,
         };
-        let positions = &mut positions[..column.len()];
-        Ok(if streams && output::CAN_STREAM {
-            self.run_streaming(column, bound, first_position, positions, probe)
-        } else {
-            self.run_cached(column, bound, first_position, positions, probe)
-        })
+        streams && output::CAN_STREAM
     }
 
     fn run_cached<P: Probe>(

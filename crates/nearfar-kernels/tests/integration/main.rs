@@ -1,8 +1,10 @@
 //! Kernels from the outside.
 
 mod aggregate;
+mod cancel;
 mod copy;
 mod join;
 mod limits;
+mod lost;
 mod scan;
 mod within;

@@ -37,6 +37,7 @@ pub(super) fn modelled_sums(machine: &OperatorMachine, grid: &OperatorGrid) -> V
         threads,
         far_threads,
         far_share,
+        integer_bytes: None,
         bytes_per_s: vec![bytes_per_s(machine, threads, far_threads, far_share)],
     };
     grid.sums().into_iter().map(point).collect()

@@ -1,5 +1,6 @@
 //! Grids of sums and joins as results and as a page.
 
+use nearfar_kernels::copy::CopyMethod;
 use serde_json::Value;
 
 use super::grid::{CopierCount, GridOutcome, JoinConfiguration, JoinPoint, SumPoint};
@@ -9,7 +10,7 @@ use crate::results::Metric;
 use crate::statistics::Summary;
 
 /// A value of a point, such as the median over its rounds.
-fn median(values: impl IntoIterator<Item = f64>) -> Option<f64> {
+pub(super) fn median(values: impl IntoIterator<Item = f64>) -> Option<f64> {
     Summary::of(values).map(|summary| summary.median)
 }
 
@@ -29,11 +30,35 @@ impl Access {
 
 impl CopierCount {
     /// As a dimension of results.
-    fn dimension(self) -> Value {
+    pub(super) fn dimension(self) -> Value {
         match self {
             Self::Fixed(count) => count.into(),
             Self::Adaptive => self.to_string().into(),
         }
+    }
+}
+
+/// Copies in the names of lines; the method where it is not the default one.
+pub(super) fn copies_text(
+    copiers: CopierCount,
+    chunk_bytes: Option<usize>,
+    method: Option<CopyMethod>,
+) -> String {
+    let chunk = chunk_bytes.map(|bytes| match bytes % 1024 {
+        0 => format!(", chunks of {} KiB", bytes / 1024),
+        _ => format!(", chunks of {bytes} B"),
+    });
+    let method = method.filter(|method| *method != CopyMethod::default());
+    let method = method.map(|method| format!(", {method}"));
+    let (chunk, method) = (chunk.unwrap_or_default(), method.unwrap_or_default());
+    format!(", {copiers} copiers{chunk}{method}")
+}
+
+/// A figure of copies by this method.
+pub(super) fn with_method(metric: Metric, method: Option<CopyMethod>) -> Metric {
+    match method {
+        Some(method) => metric.with("copy_method", method.name()),
+        None => metric,
     }
 }
 
@@ -44,13 +69,9 @@ impl JoinConfiguration {
             Placement::SmallFar => "small columns far",
             Placement::LargeFar => "large column far",
         };
-        let copies = self.copies.map(|copies| {
-            let chunk = copies.chunk_bytes.map(|bytes| match bytes % 1024 {
-                0 => format!(", chunks of {} KiB", bytes / 1024),
-                _ => format!(", chunks of {bytes} B"),
-            });
-            format!(", {} copiers{}", copies.copiers, chunk.unwrap_or_default())
-        });
+        let copies = self
+            .copies
+            .map(|copies| copies_text(copies.copiers, copies.chunk_bytes, copies.method));
         let access = self.access.name();
         format!("{access}, {placement}{}", copies.unwrap_or_default())
     }
@@ -66,11 +87,14 @@ impl GridOutcome {
         for point in &self.joins {
             metrics.extend(self.of_joins(point));
         }
+        for point in &self.pipelines {
+            metrics.extend(self.of_pipelines(point));
+        }
         metrics
     }
 
     /// A figure over the rounds; of a model, which has one round, without a spread.
-    fn metric(
+    pub(super) fn metric(
         &self,
         name: &str,
         values: impl IntoIterator<Item = f64>,
@@ -81,19 +105,34 @@ impl GridOutcome {
             1 => Metric::new(name, summary.median, unit, self.kind()),
             _ => Metric::of_runs(name, &summary, unit, self.kind()),
         };
+        Some(self.placed(metric))
+    }
+
+    fn placed(&self, metric: Metric) -> Metric {
         let metric = metric.with("tier", &*self.far);
-        Some(match &self.profile {
+        match &self.profile {
             Some(profile) => metric.with("profile", &**profile),
             None => metric,
-        })
+        }
+    }
+
+    /// A ratio that there is none of, as this machine cannot copy by the method.
+    pub(super) fn absent(&self, name: &str, method: Option<CopyMethod>) -> Option<Metric> {
+        let error = method?.check().err()?;
+        let absent = Metric::unavailable(name, &error.reason, "ratio", self.kind());
+        Some(self.placed(absent))
     }
 
     fn of_sum(&self, point: &SumPoint) -> Vec<Metric> {
         let of = |metric: Metric| {
-            metric
+            let metric = metric
                 .with("threads", point.threads)
                 .with("far_threads", point.far_threads)
-                .with("far_share_percent", percent(point.far_share))
+                .with("far_share_percent", percent(point.far_share));
+            match point.integer_bytes {
+                Some(bytes) => metric.with("integer_bytes", bytes),
+                None => metric,
+            }
         };
         let rates = self.metric("sum_bytes_per_s", point.bytes_per_s.iter().copied(), "B/s");
         let ratio = self
@@ -134,18 +173,28 @@ impl GridOutcome {
             let metric = metric
                 .with("copiers", copies.copiers.dimension())
                 .with("group", copies.group);
+            let metric = match copies.in_share {
+                true => metric.with("joining_threads", one.joining()),
+                false => metric,
+            };
+            let metric = with_method(metric, copies.method);
             match copies.chunk_bytes {
                 Some(bytes) => metric.with("chunk_bytes", bytes),
                 None => metric,
             }
         };
+        let method = one.copies.and_then(|copies| copies.method);
+        if let Some(absent) = self.absent(one.access.ratio_name(), method) {
+            return vec![of(absent)];
+        }
         let ratio = self.metric(one.access.ratio_name(), point.ratios(), "ratio");
         let rates = point.bytes_per_s.iter().copied();
         let rates = self.metric("joins_bytes_per_s", rates, "B/s");
         ratio.into_iter().chain(rates).map(of).collect()
     }
 
-    /// Adds heat maps of sums, and of joins a chart and a heat map for each number of threads and share.
+    /// Adds heat maps of sums, of joins a chart and a heat map for each number of threads and share, and charts of
+    /// pipelines.
     pub fn add_to(&self, report: &mut Report) {
         report.heading("Sums of near and far buffers (geyer-2023, figures 2 and 3)");
         for map in self.sum_maps() {
@@ -161,6 +210,7 @@ impl GridOutcome {
                 .lines(self.join_chart(points))
                 .heat(self.join_map(points));
         }
+        self.add_pipelines(report);
     }
 
     fn sum_maps(&self) -> Vec<HeatMap> {

@@ -4,10 +4,11 @@ use super::fluid::{self, Phase};
 use super::grid::{COPIERS, CopierCount, Copies, JoinConfiguration, JoinPoint, OperatorGrid};
 use super::machine::{OperatorMachine, Threads};
 
-/// Bytes of the large column of each thread (assumed: the paper gives none).
-const LARGE_BYTES: f64 = 8e6;
+/// Bytes of the large column of each thread in virtual time (assumed: the paper gives none).
+pub const MODELLED_LARGE_BYTES: usize = 8_000_000;
+const LARGE_BYTES: f64 = MODELLED_LARGE_BYTES as f64;
 /// Core time of looking up one byte of keys, of 8 bytes each: 4 ns for a key (assumed).
-const PROBE_S_PER_BYTE: f64 = 0.5e-9;
+pub(super) const PROBE_S_PER_BYTE: f64 = 0.5e-9;
 /// Core time of putting one byte of keys into a table: 8 ns for a key (assumed).
 const BUILD_S_PER_BYTE: f64 = 1.0e-9;
 /// Threads are started one after the other, so long apart (assumed).
@@ -18,12 +19,13 @@ const CHUNKS: usize = 8;
 /// How far columns are reached.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Access {
-    /// By the loads of the joins; where memory is not mapped, by fetching each column before it is used.
+    /// By the loads of joins and pipelines; where memory is not mapped, by fetching each column, or chunk of a pipeline,
+    /// before it is used.
     Synchronous,
-    /// By copies that begin with the join whose columns they are.
+    /// By copies that begin with the join whose columns they are, or by those of a pipeline for itself.
     Asynchronous,
     /// By copies of grouped joins: in order, ahead of their use, those of the next group while a group is joined, and
-    /// once for all joins of a group.
+    /// once for all joins of a group; or by copies of every chunk once for all pipelines.
     Grouped,
 }
 
@@ -74,7 +76,9 @@ impl JoinConfiguration {
     ) -> Self {
         let copies = Copies {
             copiers: CopierCount::Fixed(COPIERS),
+            in_share: false,
             chunk_bytes: None,
+            method: None,
             group: joins,
         };
         Self {
@@ -91,9 +95,16 @@ impl JoinConfiguration {
         LARGE_BYTES * self.far_share
     }
 
+    /// Threads that join: without those whose place copiers take.
+    pub(super) fn joining(&self) -> usize {
+        let in_share = self.copies.filter(|copies| copies.in_share);
+        let copiers = in_share.and_then(|copies| copies.copiers.fixed());
+        self.threads.saturating_sub(copiers.unwrap_or(0)).max(1)
+    }
+
     /// Bytes of all columns that are joined, a shared one as often as it is.
     fn bytes(&self) -> f64 {
-        (LARGE_BYTES + self.small_bytes()) * (self.joins * self.threads) as f64
+        (LARGE_BYTES + self.small_bytes()) * (self.joins * self.joining()) as f64
     }
 
     /// Bytes per second, see [`Self::bytes`].
@@ -144,12 +155,13 @@ impl JoinConfiguration {
     pub(super) fn phases(&self) -> usize {
         let copied = self.columns().saturating_mul(self.chunks());
         let of_thread = copied.saturating_add(2 * self.joins + 1);
-        of_thread.saturating_mul(self.threads)
+        of_thread.saturating_mul(self.joining())
     }
 
     /// Phases, each counted once for each thread that it may run beside: what running it takes.
     pub(super) fn steps(&self) -> usize {
-        self.phases().saturating_mul(self.threads + self.copiers())
+        self.phases()
+            .saturating_mul(self.joining() + self.copiers())
     }
 
     fn column_bytes(&self) -> f64 {
@@ -170,17 +182,18 @@ impl JoinConfiguration {
     /// Seconds until the last thread has joined.
     pub(super) fn seconds(&self, machine: &OperatorMachine) -> f64 {
         let is_copied = self.copies.is_some() || machine.is_fetched;
-        let threads = Threads::place(machine, self.threads + self.copiers(), true);
+        let joining = self.joining();
+        let threads = Threads::place(machine, joining + self.copiers(), true);
         let columns = self.columns();
-        let mut phases: Vec<Vec<Phase>> = (0..self.threads)
+        let mut phases: Vec<Vec<Phase>> = (0..joining)
             .map(|worker| self.worker(&threads, worker, is_copied))
             .collect();
         if is_copied {
             phases.extend(self.copy_phases(&threads));
         }
-        let events = self.threads * (columns + 1);
+        let events = joining * (columns + 1);
         let ends = fluid::run(&threads.capacities(), phases, events);
-        ends.into_iter().take(self.threads).fold(0.0, f64::max)
+        ends.into_iter().take(joining).fold(0.0, f64::max)
     }
 
     /// The event of chunks of a column.
@@ -190,23 +203,23 @@ impl JoinConfiguration {
 
     /// The event of joins that have ended.
     fn joined_event(&self, worker: usize) -> usize {
-        self.threads * self.columns() + worker
+        self.joining() * self.columns() + worker
     }
 
     /// The phases of those who copy: copiers, which share all chunks, or every thread, which fetches its own. That
     /// costs no core.
     fn copy_phases(&self, threads: &Threads<'_>) -> Vec<Vec<Phase>> {
-        let chunks = self.chunks();
-        let copiers = self.copies.map_or(self.threads, |_| self.copiers());
+        let (chunks, joining) = (self.chunks(), self.joining());
+        let copiers = self.copies.map_or(joining, |_| self.copiers());
         let mut copies = vec![Vec::new(); copiers];
         for column in 0..self.columns() {
             let ended = self.joins_before(column);
-            for worker in 0..self.threads {
+            for worker in 0..joining {
                 for chunk in 0..chunks {
                     let (copier, thread) = match self.copies {
                         Some(_) => {
                             let copier = (worker * chunks + chunk) % copiers;
-                            (copier, self.threads + copier)
+                            (copier, joining + copier)
                         }
                         None => (worker, worker),
                     };

@@ -3,6 +3,7 @@
 use nearfar_topology::{Known, Profile};
 
 use super::fluid::Phase;
+use super::grid::{GridError, THREADS_MAX};
 
 /// Near bandwidth of a socket whose profile has none: eight channels of DDR5-4800 have 307 GB/s, of which
 /// four fifths are reached (assumed; weisgut-2025 measures 260 GB/s of the same channels).
@@ -10,7 +11,7 @@ const NEAR_BANDWIDTH_ASSUMED: f64 = 246e9;
 
 /// What both threads of a core get done together, of what one alone does (assumed).
 const TWO_THREADS: f64 = 1.2;
-/// Threads that serve RDMA (assumed; the paper gives no number). They poll all the time.
+/// Threads that serve RDMA (assumed; the paper gives no number).
 const RDMA_THREADS: usize = 2;
 
 /// Core time of the sum, per byte: vectors are added at 25 GB/s by one core (assumed).
@@ -35,6 +36,8 @@ pub struct OperatorMachine {
     pub far_latency_s: f64,
     /// Far memory is fetched into near memory by threads of its own, and not read by loads.
     pub is_fetched: bool,
+    /// Those threads, which poll all the time.
+    pub rdma_threads: usize,
 }
 
 /// A profile that says too little.
@@ -84,6 +87,35 @@ impl OperatorMachine {
             core_far_bytes_per_s: core_far.min(far_bytes_per_s),
             far_latency_s: far.idle_latency_ns * 1e-9,
             is_fetched: profile.name == "geyer-rdma",
+            rdma_threads: RDMA_THREADS,
+        })
+    }
+
+    /// The same with so many threads that serve RDMA.
+    ///
+    /// # Errors
+    /// [`GridError`] where its far memory is not fetched, and for other numbers than 1 to 1024.
+    pub fn with_rdma_threads(self, threads: usize) -> Result<Self, GridError> {
+        let refuse = |reason| {
+            Err(GridError {
+                field: "rdma-threads",
+                reason,
+            })
+        };
+        if !self.is_fetched {
+            let profile = self.profile;
+            return refuse(format!(
+                "no threads serve the far memory of profile {profile}: give --profile geyer-rdma"
+            ));
+        }
+        if !(1..=THREADS_MAX).contains(&threads) {
+            return refuse(format!(
+                "{threads}: give at least 1 and at most {THREADS_MAX}"
+            ));
+        }
+        Ok(Self {
+            rdma_threads: threads,
+            ..self
         })
     }
 
@@ -119,7 +151,7 @@ impl<'a> Threads<'a> {
         let cores: Vec<usize> = (0..threads).map(|thread| thread % machine.cores).collect();
         let mut polling = vec![0; machine.cores];
         if fetches && machine.is_fetched {
-            for thread in 0..RDMA_THREADS {
+            for thread in 0..machine.rdma_threads {
                 let free = threads + thread;
                 let last = machine.cores - 1 - thread % machine.cores;
                 polling[if free < machine.cores { free } else { last }] += 1;

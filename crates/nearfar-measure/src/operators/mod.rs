@@ -7,8 +7,8 @@
 //! named in `machine.rs`.
 //!
 //! [`reproduce_geyer`] runs figures 2 to 5 and holds the shapes that the paper describes against them;
-//! an [`OperatorGrid`] varies threads, shares, joins and copies, in virtual time ([`GridOutcome::modelled`]) or on this
-//! machine ([`native`]), and sets joins beside the same with everything near. [`far_joins`] runs the join's own code in
+//! an [`OperatorGrid`] varies threads, shares, joins, pipelines and copies, in virtual time ([`GridOutcome::modelled`]) or
+//! on this machine ([`native`]), and sets joins and pipelines beside the same with everything near. [`far_joins`] runs the join's own code in
 //! the simulator.
 
 mod aggregate;
@@ -21,6 +21,8 @@ mod joins;
 mod machine;
 pub mod native;
 mod page;
+mod pipelines;
+mod pipelines_page;
 mod shapes;
 
 pub use self::far_join::{FarJoin, FarJoinStrategy, far_joins};
@@ -29,6 +31,7 @@ pub use self::grid::{
     CopierCount, Copies, GridError, GridOutcome, JoinConfiguration, JoinPoint, OperatorGrid,
     SumPoint,
 };
-pub use self::joins::{Access, Placement};
+pub use self::joins::{Access, MODELLED_LARGE_BYTES, Placement};
 pub use self::machine::{OperatorMachine, OperatorMachineError};
+pub use self::pipelines::{PipelineConfiguration, PipelinePoint, PipelineWork, RingCopies};
 pub use self::shapes::Shape;

@@ -5,6 +5,7 @@ mod calibrate;
 mod fuzz;
 mod interference;
 mod operators;
+mod pipelines;
 mod probe;
 mod published_errors;
 mod report;

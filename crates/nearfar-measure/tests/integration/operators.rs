@@ -1,5 +1,6 @@
 //! Operators over near and far buffers in virtual time: the shapes of geyer-2023.
 
+use nearfar_kernels::copy::CopyMethod;
 use nearfar_measure::Kind;
 use nearfar_measure::operators::native::{
     OperatorTiers, TierRunError, check_room, tier_joins, tier_sums,
@@ -173,6 +174,101 @@ fn copiers_and_chunks_of_the_model_are_parameters() {
 }
 
 #[test]
+fn copiers_in_the_share_of_threads_join_less_and_copy_as_much() {
+    let machine = machine("cxl-fpga");
+    let run = |copiers_in_share| {
+        let grid = OperatorGrid {
+            threads: vec![28],
+            joins: vec![5],
+            copiers: vec![CopierCount::Fixed(5)],
+            copiers_in_share,
+            ..OperatorGrid::of_machine(&machine)
+        };
+        grid.check_modelled().unwrap();
+        GridOutcome::modelled(&machine, &grid)
+    };
+    let (on_top, in_share) = (run(false), run(true));
+    for (on_top, in_share) in on_top.joins.iter().zip(&in_share.joins) {
+        // Everything near is as it was, and who reads far columns has no copiers.
+        assert_eq!(on_top.near_bytes_per_s, in_share.near_bytes_per_s);
+        let [more, less] = [on_top, in_share].map(|one| one.bytes_per_s[0]);
+        match on_top.configuration.access {
+            Access::Synchronous => assert_eq!(more, less),
+            Access::Asynchronous | Access::Grouped => {
+                assert!(less <= more * 1.001, "{less} {more}")
+            }
+        }
+    }
+    let metrics = in_share.metrics();
+    let of = |name| metrics.iter().filter(move |one| one.metric == name);
+    let joining = |one: &Metric| one.dimensions["joining_threads"] == 23;
+    assert!(of("grouped_far_ratio_to_near").all(joining));
+}
+
+#[test]
+fn threads_that_serve_rdma_take_cores() {
+    // One core is free: enough for one of them, but not for eight.
+    let rdma = machine("geyer-rdma");
+    let rate = |threads| {
+        let machine = rdma.clone().with_rdma_threads(threads).unwrap();
+        let grid = OperatorGrid {
+            threads: vec![machine.cores - 1],
+            joins: vec![1],
+            accesses: vec![Access::Synchronous],
+            ..OperatorGrid::of_machine(&machine)
+        };
+        GridOutcome::modelled(&machine, &grid).joins[0].bytes_per_s[0]
+    };
+    let (one, eight) = (rate(1), rate(8));
+    assert!(eight < one * 0.9, "{eight} {one}");
+    assert_eq!(rdma.clone().with_rdma_threads(2), Ok(rdma.clone()));
+    for threads in [0, 1025] {
+        let error = rdma.clone().with_rdma_threads(threads).unwrap_err();
+        assert_eq!(error.field, "rdma-threads");
+    }
+    let error = machine("cxl-fpga").with_rdma_threads(2).unwrap_err();
+    assert!(error.to_string().contains("geyer-rdma"), "{error}");
+}
+
+#[test]
+fn copies_that_the_machine_cannot_make_are_unavailable_and_the_others_run() {
+    let topology = Topology::this_machine().unwrap();
+    let tiers = OperatorTiers::new(topology, &Profile::builtin("cxl-blades-4").unwrap()).unwrap();
+    let grid = OperatorGrid {
+        threads: vec![1],
+        joins: vec![1],
+        accesses: vec![Access::Grouped],
+        copy_methods: CopyMethod::ALL.into(),
+        ..OperatorGrid::of_processors(1)
+    };
+    let joins = tier_joins(&tiers, 1 << 16, &grid, 1, |_| ()).unwrap();
+    assert_eq!(joins.len(), 2 * CopyMethod::ALL.len());
+    let outcome = GridOutcome {
+        far: tiers.far_name().to_owned(),
+        profile: None,
+        sums: Vec::new(),
+        joins,
+        pipelines: Vec::new(),
+    };
+    let metrics = outcome.metrics();
+    for method in CopyMethod::ALL {
+        let of_method = metrics.iter().filter(|one| {
+            one.metric == "grouped_far_ratio_to_near"
+                && one.dimensions["copy_method"] == method.name()
+        });
+        let values: Vec<_> = of_method.map(|one| &one.value).collect();
+        assert_eq!(values.len(), 2, "{method}");
+        match method.check() {
+            Ok(()) => assert!(values.iter().all(|value| value.is_known())),
+            Err(error) => {
+                let reasons = values.iter().map(|value| value.reason());
+                assert!(reasons.eq([Some(&*error.reason); 2]), "{method}");
+            }
+        }
+    }
+}
+
+#[test]
 fn the_page_of_a_grid_has_a_map_and_a_chart_of_every_part() {
     let machine = machine("geyer-upi2");
     let grid = OperatorGrid::of_machine(&machine);
@@ -182,7 +278,8 @@ fn the_page_of_a_grid_has_a_map_and_a_chart_of_every_part() {
     let page = report.to_html();
     // Sums; joins on half of the cores and on all of them.
     assert_eq!(page.matches("class=\"heat\"").count(), 1 + 2);
-    assert_eq!(page.matches("<svg").count(), 2);
+    // And three charts of pipelines: of each work, and of bytes.
+    assert_eq!(page.matches("<svg").count(), 2 + 3);
     for series in [
         "synchronous, small columns far",
         "grouped, large column far, 5 copiers",
@@ -213,6 +310,12 @@ fn sums_and_joins_run_natively_over_an_emulated_tier() {
         sums.iter()
             .all(|one| one.bytes_per_s.len() == 2 && one.bytes_per_s[0] > 0.0)
     );
+    let wide = OperatorGrid {
+        integer_bytes: Some(8),
+        ..grid.clone()
+    };
+    let sums = tier_sums(&tiers, 1 << 20, &wide, 1, |_| ()).unwrap();
+    assert!(sums.iter().all(|one| one.integer_bytes == Some(8)));
     let joins = tier_joins(&tiers, 100_000, &grid, 1, |_| ()).unwrap();
     assert_eq!(joins.len(), 2 * 2 * 2 * (1 + 4 + 4));
     assert!(
@@ -220,6 +323,16 @@ fn sums_and_joins_run_natively_over_an_emulated_tier() {
             .iter()
             .all(|one| one.ratios().all(|ratio| ratio > 0.0))
     );
+    let in_share = OperatorGrid {
+        threads: vec![3],
+        copiers: vec![CopierCount::Fixed(2)],
+        copiers_in_share: true,
+        ..grid
+    };
+    in_share.check().unwrap();
+    for point in tier_joins(&tiers, 100_000, &in_share, 1, |_| ()).unwrap() {
+        assert!(point.ratios().all(|ratio| ratio > 0.0));
+    }
 }
 
 #[test]

@@ -7,7 +7,8 @@ use std::time::Duration;
 use clap::{Args, Subcommand, ValueEnum};
 use nearfar_bench::bench::{Rival, Role};
 use nearfar_kernels::Isa;
-use nearfar_measure::operators::{Access, CopierCount};
+use nearfar_kernels::copy::CopyMethod;
+use nearfar_measure::operators::{Access, CopierCount, PipelineWork};
 use nearfar_memory::PlacementSpec;
 
 use super::{
@@ -181,8 +182,9 @@ fn isa(text: &str) -> Result<Isa, String> {
 ///
 /// One thread sums and filters a column beside a plain read of it, and joins the same arrays beside
 /// DataFusion's join, turn by turn; ratios above 1 say that ours is faster. Then threads sum near and far
-/// buffers, and join near and far columns, which they read where they are, or which copiers copy; far is the
-/// machine's own far tier, or, without one, an emulated one. The join's own code also runs in the simulator with its
+/// buffers, and join near and far columns, which they read where they are, or which copiers copy; and pipelines read one
+/// far column at the same time, each for itself or all by the same copies. Far is the machine's own far tier, or, without
+/// one, an emulated one. The join's own code also runs in the simulator with its
 /// build side far. With --virtual, all of it runs in virtual time and nothing is measured.
 #[derive(Debug, Args)]
 #[command(after_help = "\
@@ -190,9 +192,12 @@ Examples:
   nearfar bench operators
   nearfar bench operators --build 1MiB,16MiB --rounds 5 --format json > operators.jsonl
   nearfar bench operators --joins 1,20 --access grouped --copiers 1,5 --chunk 64KiB,1MiB
-  nearfar bench operators --virtual --joins 1,5,20 --report operators.html")]
+  nearfar bench operators --pipelines 1,2,4,8 --pipeline-work sum --ring-depth 4,16 --copy-method cached,non-temporal
+  nearfar bench operators --virtual --joins 1,5,20 --report operators.html
+  nearfar bench operators --virtual --profile geyer-rdma --rdma-threads 4")]
 pub struct BenchOperatorsArgs {
-    /// Bytes of the column that is summed and filtered, and of near buffers that threads sum [default: 128MiB].
+    /// Bytes of the column that is summed and filtered, of near buffers that threads sum, and of the column that pipelines
+    /// share, 32 MB in virtual time [default: 128MiB].
     #[arg(long, value_name = "BYTES")]
     pub column: Option<ByteSize>,
     /// Bytes of the joins' build sides [default: 1MiB,16MiB,256MiB].
@@ -210,6 +215,9 @@ pub struct BenchOperatorsArgs {
     /// Run in virtual time, and measure nothing.
     #[arg(long = "virtual")]
     pub is_virtual: bool,
+    /// Threads that serve RDMA, of the profile geyer-rdma in virtual time; they poll, and take cores [default: 2].
+    #[arg(long, value_name = "N", requires = "is_virtual")]
+    pub rdma_threads: Option<NonZeroUsize>,
     #[command(flatten)]
     pub grid: OperatorGridArgs,
     /// Compare whole queries of the same columns with this engine too; it must be installed [possible values: duckdb].
@@ -234,6 +242,9 @@ pub struct OperatorGridArgs {
     /// Numbers of further threads, which sum far buffers [default: 0,1,2,4,8].
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub far_threads: Vec<usize>,
+    /// Bytes of an integer of buffers that threads sum: 4 or 8 [default: 4].
+    #[arg(long, value_name = "N", conflicts_with = "is_virtual")]
+    pub integer_bytes: Option<usize>,
     /// Bytes of far buffers and of small columns, in percent of near buffers and of the large column
     /// [default: 10, in virtual time the ratio of bandwidths].
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
@@ -241,19 +252,40 @@ pub struct OperatorGridArgs {
     /// Bytes of the large column of each joining thread, which is not varied in virtual time [default: 8MiB].
     #[arg(long, value_name = "BYTES", conflicts_with = "is_virtual")]
     pub large: Option<ByteSize>,
+    /// Bytes of the small columns of joins, of which their tables are made, at most those of the large column, 8 MB in
+    /// virtual time [default: the share of --far-share].
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    pub table: Vec<ByteSize>,
     /// Numbers of joins one after the other [default: 1,5,20, in virtual time 1,2,5,10,20].
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub joins: Vec<NonZeroUsize>,
-    /// How joins reach far columns [possible values: sync, async, grouped; default: all].
+    /// Numbers of pipelines that read one far column at the same time [default: 1,2,4,8].
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    pub pipelines: Vec<NonZeroUsize>,
+    /// What pipelines do with it; mixed: they sum, filter and probe in turn [possible values: sum, filter, probe, mixed;
+    /// default: sum,mixed].
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = pipeline_work)]
+    pub pipeline_work: Vec<PipelineWork>,
+    /// How joins and pipelines reach far columns [possible values: sync, async, grouped; default: all].
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = access)]
     pub access: Vec<Access>,
     /// Numbers of threads that copy; "adaptive" for as many as are waited for, up to one for each processor, but not in
     /// virtual time [default: 5].
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = copiers)]
     pub copiers: Vec<CopierCount>,
-    /// Bytes of chunks that are copied [default: 256KiB, in virtual time an eighth of a column].
+    /// Have copiers of joins take the place of so many of --threads, instead of coming on top of them.
+    #[arg(long)]
+    pub copiers_in_share: bool,
+    /// Bytes of chunks that are copied [default: 256KiB, for joins in virtual time an eighth of a column].
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub chunk: Vec<ByteSize>,
+    /// Chunks of the rings through which pipelines read copies, at most 4096 [default: 16].
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    pub ring_depth: Vec<NonZeroUsize>,
+    /// How copies are made; one that the machine does not have is unavailable [possible values: cached, non-temporal,
+    /// movdir64b, idxd; default: cached].
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = copy_method, conflicts_with = "is_virtual")]
+    pub copy_method: Vec<CopyMethod>,
     /// Joins that are grouped: what they share is copied once, and the columns of the next group while they run
     /// [default: all].
     #[arg(long, value_name = "N")]
@@ -273,6 +305,26 @@ fn copiers(text: &str) -> Result<CopierCount, String> {
     let count = text.parse::<NonZeroUsize>();
     let count = count.map_err(|error| format!("{error}; there is also: adaptive"))?;
     Ok(CopierCount::Fixed(count.get()))
+}
+
+fn copy_method(text: &str) -> Result<CopyMethod, String> {
+    let found = CopyMethod::ALL.into_iter().find(|one| one.name() == text);
+    found.ok_or_else(|| {
+        format!(
+            "there are: {}",
+            CopyMethod::ALL.map(CopyMethod::name).join(", ")
+        )
+    })
+}
+
+fn pipeline_work(text: &str) -> Result<PipelineWork, String> {
+    let found = PipelineWork::ALL.into_iter().find(|one| one.name() == text);
+    found.ok_or_else(|| {
+        format!(
+            "there are: {}",
+            PipelineWork::ALL.map(PipelineWork::name).join(", ")
+        )
+    })
 }
 
 fn access(text: &str) -> Result<Access, String> {

@@ -65,6 +65,44 @@ fn hosts_whose_memory_cannot_be_used() {
 }
 
 #[test]
+fn operators_refuse_what_means_nothing_where_they_run() {
+    let refused = |arguments: &str, told: &[&str]| {
+        let arguments = arguments.split(' ');
+        run(["bench", "operators"].into_iter().chain(arguments)).failed(2, told);
+    };
+    refused(
+        "--virtual --copy-method cached",
+        &["--copy-method", "--virtual"],
+    );
+    refused(
+        "--copy-method fast",
+        &["cached, non-temporal, movdir64b, idxd"],
+    );
+    refused("--pipeline-work sort", &["sum, filter, probe, mixed"]);
+    refused("--rdma-threads 2", &["--virtual"]);
+    refused(
+        "--virtual --rdma-threads 2",
+        &["rdma-threads", "--profile geyer-rdma"],
+    );
+    refused(
+        "--virtual --profile geyer-rdma --rdma-threads 2000",
+        &["rdma-threads", "1024"],
+    );
+    refused("--pipelines 1,2000", &["pipelines", "2000", "1024"]);
+    refused("--integer-bytes 3", &["integer-bytes", "4 or 8"]);
+    refused(
+        "--virtual --integer-bytes 8",
+        &["--integer-bytes", "--virtual"],
+    );
+    refused("--ring-depth 5000", &["ring-depth", "5000", "4096"]);
+    refused("--virtual --table 9MB", &["table", "9000000", "8000000"]);
+    refused(
+        "--threads 5 --copiers-in-share",
+        &["copiers-in-share", "5 copiers"],
+    );
+}
+
+#[test]
 fn names_that_do_not_exist() {
     for command in ["tiers", "sql", "tpch"] {
         let ran = run([command, "--profile", "cxl-blade"]);

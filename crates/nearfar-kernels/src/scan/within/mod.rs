@@ -68,15 +68,11 @@ impl Scan {
         selection: &mut Selection,
         probe: &P,
     ) {
-        assert_eq!(column.len(), selection.len(), "a selection of other rows");
-        if range.is_empty() {
-            if matches == Matches::Keep {
-                selection.reset_to_none(column.len());
-            }
+        let Some(words) = words_to_mark(column.len(), &range, matches, selection) else {
             return;
-        }
+        };
         let (low, high) = range.into_inner();
-        self.mark_between(column, low, high, matches, selection, probe);
+        self.mark_between(column, low, high, matches, words, probe);
     }
 
     /// As [`Self::within`], of a column of signed integers.
@@ -100,36 +96,25 @@ impl Scan {
         selection: &mut Selection,
         probe: &P,
     ) {
-        assert_eq!(column.len(), selection.len(), "a selection of other rows");
-        if range.is_empty() {
-            if matches == Matches::Keep {
-                selection.reset_to_none(column.len());
-            }
+        let Some(words) = words_to_mark(column.len(), &range, matches, selection) else {
             return;
-        }
+        };
         // The difference to the low end wraps around to the same bits in both kinds of integers.
         let (low, high) = (range.start().unsigned(), range.end().unsigned());
-        self.mark_between(
-            S::all_unsigned(column),
-            low,
-            high,
-            matches,
-            selection,
-            probe,
-        );
+        self.mark_between(S::all_unsigned(column), low, high, matches, words, probe);
     }
 
+    /// `words` has as many words as `column` has begun runs of 64 values.
     #[inline(always)]
-    fn mark_between<L: Lane, P: Probe>(
+    pub(super) fn mark_between<L: Lane, P: Probe>(
         &self,
         column: &[L],
         low: L,
         high: L,
         matches: Matches,
-        selection: &mut Selection,
+        words: &mut [u64],
         probe: &P,
     ) {
-        let words = selection.words_mut();
         tell!(probe.stream(column.as_ptr().addr(), size_of_val(column)));
         tell!(probe.read(words.as_ptr().addr(), size_of_val(words)));
         tell!(probe.write(words.as_ptr().addr(), size_of_val(words)));
@@ -177,7 +162,6 @@ impl Scan {
     ///
     /// # Panics
     /// Where a position needs more than four bytes.
-    #[allow(unsafe_code)]
     pub fn positions<'a, P: Probe>(
         &self,
         selection: &Selection,
@@ -191,9 +175,24 @@ impl Scan {
         let checked = check(selection.len(), first_position, room.len());
         assert_eq!(checked, Ok(()), "positions of four bytes");
         let words = selection.words();
+        let count = self.write_positions(words, selection.len(), first_position, room, probe);
+        &room[..count]
+    }
+
+    /// Writes the positions of the selected ones of `rows` rows to the front of `room`, which is as long at least;
+    /// returns their number.
+    #[allow(unsafe_code)]
+    pub(super) fn write_positions<P: Probe>(
+        &self,
+        words: &[u64],
+        rows: usize,
+        first_position: u32,
+        room: &mut [u32],
+        probe: &P,
+    ) -> usize {
         tell!(probe.read(words.as_ptr().addr(), size_of_val(words)));
         // Whole words may be stored in full vectors, for which there is room.
-        let (whole, rest) = words.split_at(selection.len() / WORD_BITS);
+        let (whole, rest) = words.split_at(rows / WORD_BITS);
         let mut count = match self.isa {
             // SAFETY: an `Isa` of a scan was found on this machine.
             #[cfg(target_arch = "x86_64")]
@@ -206,6 +205,28 @@ impl Scan {
         let first_of_rest = first_position.wrapping_add((whole.len() * WORD_BITS) as u32);
         count += portable::positions(rest, first_of_rest, &mut room[count..]);
         tell!(probe.write(room.as_ptr().addr(), count * size_of::<u32>()));
-        &room[..count]
+        let _ = probe;
+        count
     }
+}
+
+/// The words of a selection of so many rows, for a range; `None` where no value is within it, and the selection is as
+/// it has to be then.
+///
+/// # Panics
+/// Where the selection is of another number of rows.
+pub(super) fn words_to_mark<'a, T: PartialOrd>(
+    rows: usize,
+    range: &RangeInclusive<T>,
+    matches: Matches,
+    selection: &'a mut Selection,
+) -> Option<&'a mut [u64]> {
+    assert_eq!(rows, selection.len(), "a selection of other rows");
+    if range.is_empty() {
+        if matches == Matches::Keep {
+            selection.reset_to_none(rows);
+        }
+        return None;
+    }
+    Some(selection.words_mut())
 }

@@ -17,7 +17,7 @@ use super::error::TierRunError;
 use super::threads::{Start, on_threads};
 use super::tiers::{OperatorTiers, addresses};
 use crate::operators::grid::{
-    COPIERS, CopierCount, Copies, JoinConfiguration, JoinPoint, OperatorGrid,
+    CHUNK_BYTES, COPIERS, CopierCount, Copies, JoinConfiguration, JoinPoint, OperatorGrid,
 };
 use crate::operators::joins::{Access, Placement};
 
@@ -27,7 +27,8 @@ const KEY_BYTES: usize = size_of::<u32>();
 const ALIGN: usize = 64;
 
 /// Runs all joins of a grid, `rounds` times in turn, with large columns of this many bytes. In each round the same
-/// joins run with everything near too. `progress` is told of each round.
+/// joins run with everything near too. Those whose copies this machine cannot make are not run. `progress` is told of
+/// each round.
 ///
 /// # Errors
 /// [`TierRunError`].
@@ -61,7 +62,11 @@ pub fn tier_joins(
                 // Not timed: who comes first finds caches as other joins have left them.
                 columns.bytes_per_s(&points[0].configuration, None)?;
                 let near = columns.bytes_per_s(&points[0].configuration, None)?;
-                for point in points {
+                let available = |point: &&mut JoinPoint| {
+                    let copies = point.configuration.copies;
+                    is_available(copies.and_then(|copies| copies.method))
+                };
+                for point in points.iter_mut().filter(available) {
                     let placement = Some(point.configuration.placement);
                     let far = columns.bytes_per_s(&point.configuration, placement)?;
                     point.bytes_per_s.push(far);
@@ -93,7 +98,7 @@ fn column_bytes(large_bytes: usize, share: f64) -> Layout {
 pub(super) fn needed_bytes(large_bytes: usize, grid: &OperatorGrid) -> (u64, u64) {
     let most = |counts: &[usize]| counts.iter().copied().max().unwrap_or(0);
     let (threads, joins) = (most(&grid.threads), most(&grid.joins));
-    let share_max = grid.far_shares.iter().copied().fold(0.0, f64::max);
+    let share_max = grid.shares_of_joins().iter().copied().fold(0.0, f64::max);
     // A column beyond all memory is no column of whole lines either.
     let layout = column_bytes(large_bytes.min(isize::MAX as usize), share_max);
     let all = |bytes: Option<usize>| {
@@ -168,12 +173,15 @@ impl<'a> Columns<'a> {
         far: Option<Placement>,
     ) -> Result<f64, TierRunError> {
         let began = Instant::now();
-        let found = match (far, configuration.copies) {
-            (Some(_), Some(copies)) => self.copied(configuration, copies)?,
-            _ => self.read(configuration, far)?,
+        let (found, threads) = match (far, configuration.copies) {
+            (Some(_), Some(copies)) => {
+                let found = self.copied(configuration, copies)?;
+                (found, configuration.joining())
+            }
+            _ => (self.read(configuration, far)?, configuration.threads),
         };
         let seconds = began.elapsed().as_secs_f64();
-        let joined = configuration.joins * configuration.threads;
+        let joined = configuration.joins * threads;
         let expected = joined * (self.large_bytes / KEY_BYTES);
         if found != expected {
             return Err(TierRunError::Wrong {
@@ -238,7 +246,7 @@ impl<'a> Columns<'a> {
         copies: Copies,
         joins: Range<usize>,
     ) -> Result<usize, TierRunError> {
-        let (layout, threads, tiers) = (self.layout(), configuration.threads, self.tiers);
+        let (layout, threads, tiers) = (self.layout(), configuration.joining(), self.tiers);
         let options = options(copies, tiers.processors());
         let placement = configuration.placement;
         let groups = groups(layout, placement, options.chunk_bytes, copies.group, joins);
@@ -257,7 +265,7 @@ impl<'a> Columns<'a> {
             }
         }
         let cancel = CopyCancel::default();
-        let copier = MethodCopier::new(CopyMethod::default())?;
+        let copier = MethodCopier::new(copies.method.unwrap_or_default())?;
         let copier = |index| {
             // A copier that cannot be pinned copies all the same; threads that join say why.
             let _ = tiers.pin(threads + index);
@@ -448,19 +456,36 @@ impl<P: Fn(usize) -> usize> GroupColumns<'_, '_, P> {
 }
 
 fn options(copies: Copies, processors: usize) -> CopyOptions {
-    let defaults = CopyOptions::default();
-    let copiers = match copies.copiers {
-        CopierCount::Fixed(count) => NonZeroUsize::new(count).map(Copiers::Fixed),
-        CopierCount::Adaptive => NonZeroUsize::new(processors.max(COPIERS)).map(Copiers::Adaptive),
-    };
     CopyOptions {
-        chunk_bytes: copies.chunk_bytes.unwrap_or(defaults.chunk_bytes),
-        copiers: copiers.unwrap_or(defaults.copiers),
+        chunk_bytes: copies.chunk_bytes.unwrap_or(CHUNK_BYTES),
+        copiers: copiers(copies.copiers, processors, |count| count),
     }
 }
 
+/// The share of the copiers of a machine of so many processors that `share` gives.
+pub(super) fn copiers(
+    copiers: CopierCount,
+    processors: usize,
+    share: impl Fn(usize) -> usize,
+) -> Copiers {
+    let some = |count| NonZeroUsize::new(share(count)).unwrap_or(NonZeroUsize::MIN);
+    match copiers {
+        CopierCount::Fixed(count) => Copiers::Fixed(some(count)),
+        CopierCount::Adaptive => Copiers::Adaptive(some(processors.max(COPIERS))),
+    }
+}
+
+/// Whether this machine can copy so.
+pub(super) fn is_available(method: Option<CopyMethod>) -> bool {
+    method.is_none_or(|method| method.check().is_ok())
+}
+
 /// How many rows the keys find.
-fn look_up<P: Probe>(table: &JoinTable, keys: &[u32], probe: &P) -> Result<usize, TierRunError> {
+pub(super) fn look_up<P: Probe>(
+    table: &JoinTable,
+    keys: &[u32],
+    probe: &P,
+) -> Result<usize, TierRunError> {
     let (mut cursor, mut matched) = (ProbeCursor::default(), Matched::default());
     let mut found = 0;
     loop {

@@ -4,7 +4,7 @@ use nearfar_memory::{MemorySystem, TierId};
 
 use super::error::TierRunError;
 use super::tiers::OperatorTiers;
-use super::{grouped, sums};
+use super::{grouped, pipelines, sums};
 use crate::access;
 use crate::operators::grid::OperatorGrid;
 
@@ -16,8 +16,8 @@ pub fn available_bytes(system: &MemorySystem, tier: TierId) -> u64 {
     access::available_bytes(system, tier).min(limit)
 }
 
-/// Refuses sums ([`tier_sums`](super::tier_sums)) and joins ([`tier_joins`](super::tier_joins)) of a grid whose columns do
-/// not fit, before any of them is made.
+/// Refuses sums ([`tier_sums`](super::tier_sums)), joins ([`tier_joins`](super::tier_joins)) and pipelines
+/// ([`tier_pipelines`](super::tier_pipelines)) of a grid whose columns do not fit, before any of them is made.
 ///
 /// # Errors
 /// [`TierRunError::Room`].
@@ -35,6 +35,10 @@ pub fn check_room(
         (
             "large, threads, joins and group",
             grouped::needed_bytes(large_bytes, grid),
+        ),
+        (
+            "column, pipelines, chunk and ring-depth",
+            pipelines::needed_bytes(buffer_bytes, grid),
         ),
     ];
     for (options, (near_bytes, far_bytes)) in needs {

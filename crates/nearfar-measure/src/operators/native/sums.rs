@@ -2,8 +2,8 @@
 
 use std::time::Instant;
 
-use nearfar_kernels::{Aggregate, signed_words, words_mut};
-use nearfar_memory::Region;
+use nearfar_kernels::{Aggregate, signed_longs, signed_words};
+use nearfar_memory::{Region, RegionError};
 
 use super::error::TierRunError;
 use super::threads::{Start, on_threads};
@@ -14,12 +14,15 @@ use crate::operators::grid::{OperatorGrid, SumPoint};
 const VALUES: usize = 101;
 /// Buffers are whole pages.
 const PAGE_BYTES: usize = 4096;
+/// Bytes of a value where a grid says nothing.
+const INTEGER_BYTES: usize = 4;
 
 /// A buffer for each thread that may sum one.
 struct Buffers<'a> {
     tiers: &'a OperatorTiers,
     near: Vec<Region>,
     far: Vec<Region>,
+    integer_bytes: usize,
 }
 
 /// Runs all sums of a grid, `rounds` times in turn, over near buffers of this many bytes. `progress` is told of each
@@ -37,17 +40,21 @@ pub fn tier_sums(
     let most = |counts: &[usize]| counts.iter().copied().max().unwrap_or(0);
     let share_max = grid.far_shares.iter().copied().fold(0.0, f64::max);
     let far_bytes = far_bytes(buffer_bytes, share_max);
-    let near = (0..most(&grid.threads)).map(|_| filled(tiers.near_region(buffer_bytes)?));
-    let far = (0..most(&grid.far_threads)).map(|_| filled(tiers.far_region(far_bytes)?));
+    let integer_bytes = grid.integer_bytes.unwrap_or(INTEGER_BYTES);
+    let near = (0..most(&grid.threads)).map(|_| tiers.near_region(buffer_bytes));
+    let far = (0..most(&grid.far_threads)).map(|_| tiers.far_region(far_bytes));
+    let filled = |region: Result<Region, RegionError>| Ok(filled(region?, integer_bytes));
     let buffers = Buffers {
         tiers,
-        near: near.collect::<Result<_, _>>()?,
-        far: far.collect::<Result<_, _>>()?,
+        near: near.map(filled).collect::<Result<_, TierRunError>>()?,
+        far: far.map(filled).collect::<Result<_, TierRunError>>()?,
+        integer_bytes,
     };
     let point = |(threads, far_threads, far_share)| SumPoint {
         threads,
         far_threads,
         far_share,
+        integer_bytes: Some(integer_bytes),
         bytes_per_s: Vec::new(),
     };
     let mut points: Vec<SumPoint> = grid.sums().into_iter().map(point).collect();
@@ -79,11 +86,16 @@ fn far_bytes(buffer_bytes: usize, share: f64) -> usize {
     (bytes / PAGE_BYTES).max(1) * PAGE_BYTES
 }
 
-fn filled(mut region: Region) -> Result<Region, TierRunError> {
-    for (row, value) in words_mut(region.as_mut_slice())?.iter_mut().enumerate() {
-        *value = (row % VALUES) as u32;
+fn filled(mut region: Region, integer_bytes: usize) -> Region {
+    let integers = region.as_mut_slice().chunks_exact_mut(integer_bytes);
+    for (row, integer) in integers.enumerate() {
+        let value = row % VALUES;
+        match integer.len() {
+            8 => integer.copy_from_slice(&(value as i64).to_ne_bytes()),
+            _ => integer.copy_from_slice(&(value as i32).to_ne_bytes()),
+        }
     }
-    Ok(region)
+    region
 }
 
 /// The sum of so many values.
@@ -126,17 +138,18 @@ impl Buffers<'_> {
         start: &Start,
     ) -> Result<(Instant, Instant), TierRunError> {
         let pinned = self.tiers.pin(thread);
-        let column = signed_words(buffer);
         start.wait()?;
         pinned?;
-        let column = column?;
         let far = if is_far { addresses(buffer) } else { 0..0 };
         let streams = self.tiers.streams(far);
         let began = Instant::now();
-        let found = Aggregate::new().sum(column, &streams);
+        let found = match self.integer_bytes {
+            8 => Aggregate::new().sum(signed_longs(buffer)?, &streams),
+            _ => Aggregate::new().sum(signed_words(buffer)?, &streams),
+        };
         streams.finish();
         let ended = Instant::now();
-        let expected = expected(column.len());
+        let expected = expected(buffer.len() / self.integer_bytes);
         if found == expected {
             Ok((began, ended))
         } else {

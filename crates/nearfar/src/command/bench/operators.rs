@@ -89,6 +89,8 @@ fn options(args: &BenchOperatorsArgs) -> anyhow::Result<OperatorsBenchOptions> {
     if let Some(size) = args.grid.large {
         options.large_bytes = usize::try_from(size.0)?;
     }
+    options.table_bytes = sizes(&args.grid.table)?;
+    options.rdma_threads = args.rdma_threads.map(NonZeroUsize::get);
     options.rounds = args.rounds.unwrap_or(options.rounds);
     options.is_virtual = args.is_virtual;
     options.grid = grid(&args.grid)?;
@@ -105,10 +107,18 @@ fn grid(args: &OperatorGridArgs) -> anyhow::Result<OperatorGrid> {
             .iter()
             .map(|percent| percent / 100.0)
             .collect(),
+        integer_bytes: args.integer_bytes,
+        // Tables have bytes of their own.
+        join_shares: Vec::new(),
         joins: counts(&args.joins),
+        pipelines: counts(&args.pipelines),
+        pipeline_works: args.pipeline_work.clone(),
         accesses: args.access.clone(),
         copiers: args.copiers.clone(),
+        copiers_in_share: args.copiers_in_share,
         chunk_bytes: sizes(&args.chunk)?,
+        ring_depths: counts(&args.ring_depth),
+        copy_methods: args.copy_method.clone(),
         group: args.group.map(NonZeroUsize::get),
     })
 }
@@ -137,6 +147,10 @@ fn table(metrics: &[Metric], out: &mut dyn Write) -> io::Result<()> {
                 dimension(metric, "far_threads")
             }),
             ("joins", Align::Right, |metric| dimension(metric, "joins")),
+            ("pipelines", Align::Right, |metric| {
+                dimension(metric, "pipelines")
+            }),
+            ("work", Align::Left, |metric| dimension(metric, "work")),
             ("placement", Align::Left, |metric| {
                 dimension(metric, "placement")
             }),
@@ -147,11 +161,18 @@ fn table(metrics: &[Metric], out: &mut dyn Write) -> io::Result<()> {
             ("chunk, B", Align::Right, |metric| {
                 dimension(metric, "chunk_bytes")
             }),
+            ("ring", Align::Right, |metric| {
+                dimension(metric, "ring_depth")
+            }),
+            ("copies by", Align::Left, |metric| {
+                dimension(metric, "copy_method")
+            }),
         ],
         range_title: "over the rounds",
         text: |unit, value| match unit {
             "1/s" => format!("{:.1} M/s", value * 1e-6),
             "B/s" => format!("{:.1} GB/s", value * 1e-9),
+            "B" => format!("{:.3} GB", value * 1e-9),
             _ => format!("{value:.2}"),
         },
     };
