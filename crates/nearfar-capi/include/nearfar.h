@@ -176,7 +176,7 @@ typedef struct nearfar_model_buffer {
   uint32_t devices;
 } nearfar_model_buffer;
 
-// What a thread of the machine does: it tells each of its accesses, by [`nearfar_model_read`] and those beside
+// What a thread of the machine does: it tells each of its accesses, by `nearfar_model_read` and those beside
 // it. It gets its number, from 0 on, and what the caller gave. Programs are called on threads of the library, one
 // at a time and in the order of virtual time: one that waits for another, but by accesses that it tells, waits
 // forever. It must not end by an exception or `longjmp`.
@@ -386,7 +386,7 @@ enum nearfar_status nearfar_model_run(nearfar_handle model,
                                       uint32_t threads,
                                       struct nearfar_model_outcome *outcome);
 
-// Tells a read of `bytes` at `address`. This and what follows is for programs of [`nearfar_model_run`], and
+// Tells a read of `bytes` at `address`. This and what follows is for programs of `nearfar_model_run`, and
 // refused elsewhere. Nothing is read.
 enum nearfar_status nearfar_model_read(const void *address,
                                        size_t bytes);
@@ -407,6 +407,7 @@ enum nearfar_status nearfar_model_depends(void);
 enum nearfar_status nearfar_model_compute(uint32_t picoseconds);
 
 // Tells a critical section under the lock at `address`, which touches `lines` lines, that of the lock included.
+// The core time that was told since the last access is spent within it.
 enum nearfar_status nearfar_model_critical_section(const void *address,
                                                    size_t lines);
 
