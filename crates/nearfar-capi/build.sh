@@ -87,11 +87,15 @@ adbc() {
     if [[ -z $driver ]]; then
         echo "skipped: adbc.c needs the driver: cargo build -p nearfar-python makes it, or NEARFAR_DRIVER names one"
         return
+    elif ! command -v python3 >/dev/null; then
+        echo "skipped: adbc.c needs python3, which makes a driver of the shared object of nearfar-python"
+        return
     fi
     mkdir -p "$CARGO_TARGET_DIR/capi"
+    python3 crates/nearfar-python/weaken.py "$driver" "$CARGO_TARGET_DIR/capi/driver.so"
     "${CC:-cc}" -std=c11 "${warnings[@]}" -Icrates/nearfar-capi/vendor crates/nearfar-capi/examples/adbc.c -ldl \
         -o "$CARGO_TARGET_DIR/capi/adbc"
-    "$CARGO_TARGET_DIR/capi/adbc" "$driver"
+    "$CARGO_TARGET_DIR/capi/adbc" "$CARGO_TARGET_DIR/capi/driver.so"
 }
 
 case ${1:-} in

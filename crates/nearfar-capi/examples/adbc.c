@@ -1,4 +1,5 @@
-/* SQL from C: the shared object of the Python package as a driver of ADBC. Its path is the argument. */
+/* SQL from C: the shared object of the Python package as a driver of ADBC. Its path is the argument. It is loaded into
+ * a program that has no interpreter. */
 
 #include <assert.h>
 #include <dlfcn.h>
@@ -114,7 +115,7 @@ static void query(struct AdbcConnection *connection) {
     check(driver.StatementRelease(&statement, &error), &error);
 }
 
-/* An error has a status, a state of SQL and a message. */
+/* An error has a status and a message. */
 static void fail(struct AdbcConnection *connection) {
     struct AdbcError error = ADBC_ERROR_INIT;
     struct AdbcStatement statement = {0};
@@ -123,7 +124,7 @@ static void fail(struct AdbcConnection *connection) {
     check(driver.StatementSetSqlQuery(&statement, "SELECT * FROM nowhere", &error), &error);
     const AdbcStatusCode status = driver.StatementExecuteQuery(&statement, &stream, NULL, &error);
     assert(status != ADBC_STATUS_OK && strstr(error.message, "nowhere") != NULL);
-    printf("status %d, %.5s: %s\n", status, error.sqlstate, error.message);
+    printf("status %d: %s\n", status, error.message);
     error.release(&error);
     check(driver.StatementRelease(&statement, &error), &error);
 }
