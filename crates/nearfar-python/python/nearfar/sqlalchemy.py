@@ -144,7 +144,7 @@ class NearfarDialect(PGDialect):
 
     def has_table(self, connection: Any, table_name: str, schema: str | None = None, **_: Any) -> bool:
         named = {"schema": schema or "public", "name": table_name}
-        return connection.execute(_HAS_TABLE, named).scalar_one() > 0
+        return bool(connection.execute(_HAS_TABLE, named).scalar_one() > 0)
 
     def get_columns(self, connection: Any, table_name: str, schema: str | None = None, **_: Any) -> Any:
         rows = self._rows_of(connection, _COLUMNS, table_name, schema)
