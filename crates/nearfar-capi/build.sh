@@ -3,8 +3,11 @@
 #
 #   crates/nearfar-capi/build.sh install PREFIX [--release]    libraries, headers and nearfar.pc below PREFIX
 #   crates/nearfar-capi/build.sh examples                      builds and runs them under AddressSanitizer
+#   crates/nearfar-capi/build.sh adbc                          builds and runs the one that is of ADBC
 #
 # Needs cargo, a C and a C++ compiler and binutils, and pkg-config for the examples; CC and CXX name others.
+# The example of ADBC needs the shared object of nearfar-python, which is looked for where cargo puts it, or is
+# NEARFAR_DRIVER; it is skipped where there is none.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 export CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-$PWD/target}
@@ -46,33 +49,64 @@ check_versions() {
         || { echo "error: $1 exports something else (>) than nearfar.h declares (<)" >&2; return 1; }
 }
 
+readonly warnings=(-Wall -Wextra -Werror -g -fsanitize=address,undefined)
+export ASAN_OPTIONS=detect_leaks=1 UBSAN_OPTIONS=halt_on_error=1
+
 # Each with the shared library and with the static one.
 examples() {
-    local prefix=$CARGO_TARGET_DIR/capi warnings=(-Wall -Wextra -Werror -g -fsanitize=address,undefined)
+    local prefix=$CARGO_TARGET_DIR/capi
     install_to "$prefix"
     export PKG_CONFIG_PATH=$prefix/lib/pkgconfig LD_LIBRARY_PATH=$prefix/lib
-    export ASAN_OPTIONS=detect_leaks=1 UBSAN_OPTIONS=halt_on_error=1
     local flags shared static source=crates/nearfar-capi/examples
     read -ra flags <<<"$(pkg-config --cflags nearfar)"
     read -ra shared <<<"$(pkg-config --libs nearfar)"
     read -ra static <<<"$(pkg-config --variable=libdir nearfar)/libnearfar.a $(pkg-config --libs --static nearfar \
         | sed 's/-lnearfar//')"
-    local kind
+    local kind program
     for kind in shared static; do
         local -n libraries=$kind
-        "${CC:-cc}" -std=c11 "${warnings[@]}" "${flags[@]}" "$source/tour.c" "${libraries[@]}" -o "$prefix/tour-$kind"
+        for program in tour figures; do
+            "${CC:-cc}" -std=c11 "${warnings[@]}" "${flags[@]}" "$source/$program.c" "${libraries[@]}" \
+                -o "$prefix/$program-$kind"
+        done
         "${CXX:-c++}" -std=c++17 "${warnings[@]}" "${flags[@]}" "$source/containers.cpp" "${libraries[@]}" \
             -o "$prefix/containers-$kind"
-        "$prefix/tour-$kind"
-        "$prefix/containers-$kind"
+        for program in tour figures containers; do
+            "$prefix/$program-$kind"
+        done
     done
+}
+
+# SQL by the driver, of which nothing is linked.
+adbc() {
+    local driver=${NEARFAR_DRIVER:-} profile found
+    for profile in release debug; do
+        found=$CARGO_TARGET_DIR/$profile/libnearfar_python.so
+        [[ -n $driver || ! -e $found ]] || driver=$found
+    done
+    if [[ -z $driver ]]; then
+        echo "skipped: adbc.c needs the driver: cargo build -p nearfar-python makes it, or NEARFAR_DRIVER names one"
+        return
+    elif ! command -v python3 >/dev/null; then
+        echo "skipped: adbc.c needs python3, which makes a driver of the shared object of nearfar-python"
+        return
+    fi
+    mkdir -p "$CARGO_TARGET_DIR/capi"
+    python3 crates/nearfar-python/weaken.py "$driver" "$CARGO_TARGET_DIR/capi/driver.so"
+    "${CC:-cc}" -std=c11 "${warnings[@]}" -Icrates/nearfar-capi/vendor crates/nearfar-capi/examples/adbc.c -ldl \
+        -o "$CARGO_TARGET_DIR/capi/adbc"
+    "$CARGO_TARGET_DIR/capi/adbc" "$CARGO_TARGET_DIR/capi/driver.so"
 }
 
 case ${1:-} in
     install) install_to "${2:?a folder}" "${@:3}" ;;
-    examples) examples ;;
+    examples)
+        examples
+        adbc
+        ;;
+    adbc) adbc ;;
     *)
-        sed -n '2,7s/^# \{0,1\}//p' "${BASH_SOURCE[0]}" >&2
+        sed -n '2,10s/^# \{0,1\}//p' "${BASH_SOURCE[0]}" >&2
         exit 2
         ;;
 esac

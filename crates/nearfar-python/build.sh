@@ -2,10 +2,12 @@
 # The wheel, tested where nothing of this repository is:
 #
 #   crates/nearfar-python/build.sh [wheel|test|bench]...     all three by default
+#   crates/nearfar-python/build.sh driver                    the driver of ADBC for programs without Python
 #
-# wheel: builds it, stripped, below ${CARGO_TARGET_DIR:-target}/wheels. test: installs it with pandas, polars,
-# pyarrow and DuckDB into a virtual environment of its own, and runs the tests there, with every Python from 3.10
-# on that is found. bench: prints python_fetch_ratio_duckdb there, as a line of JSON.
+# wheel: builds it, stripped, below ${CARGO_TARGET_DIR:-target}/wheels. driver: takes libnearfar_driver.so out of it,
+# beside it. test: installs it with pandas, polars, pyarrow and DuckDB into a virtual environment of its own, and runs
+# the tests there, with every Python from 3.10 on that is found. bench: prints python_fetch_ratio_duckdb there, as a
+# line of JSON.
 #
 # Needs cargo, a C compiler and Python 3.10 or later with venv; maturin and the packages that it is tested
 # beside come from the registry that pip is configured with. PYTHON names another Python, and PYTHONS those to test
@@ -29,7 +31,24 @@ wheel() {
     fi
     rm -rf "$WHEELS"
     "$TOOLS/bin/maturin" build --release --locked --strip --interpreter "$PYTHON" --out "$WHEELS"
+    local built
+    built=$(echo "$WHEELS"/*.whl)
+    "$PYTHON" weaken.py "$built" "$built.weak"
+    mv "$built.weak" "$built"
     check_size
+}
+
+driver() {
+    compgen -G "$WHEELS/*.whl" >/dev/null || wheel
+    "$PYTHON" - "$WHEELS" <<'PYTHON'
+import pathlib, sys, zipfile
+[wheel] = pathlib.Path(sys.argv[1]).glob("*.whl")
+with zipfile.ZipFile(wheel) as files:
+    [name] = [name for name in files.namelist() if name.endswith(".so")]
+    path = wheel.with_name("libnearfar_driver.so")
+    path.write_bytes(files.read(name))
+print(path)
+PYTHON
 }
 
 check_size() {
@@ -88,10 +107,10 @@ bench() {
 [[ $# -gt 0 ]] || set -- wheel test bench
 for step in "$@"; do
     case $step in
-        wheel | bench) "$step" ;;
+        wheel | driver | bench) "$step" ;;
         test) run_tests ;;
         *)
-            sed -n '2,11s/^# \{0,1\}//p' "${BASH_SOURCE[0]}" >&2
+            sed -n '2,14s/^# \{0,1\}//p' "${BASH_SOURCE[0]}" >&2
             exit 2
             ;;
     esac

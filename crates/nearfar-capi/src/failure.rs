@@ -28,6 +28,8 @@ pub enum Status {
     NotFound = 8,
     /// A bug: a panic, which was stopped here.
     Panicked = 9,
+    /// The caller has ended it.
+    Stopped = 10,
 }
 
 /// A status with its message.
@@ -100,6 +102,21 @@ pub unsafe fn text<'a>(pointer: *const c_char, name: &str) -> Result<&'a str, Fa
     text.to_str().map_err(not_utf8)
 }
 
+/// A text of the caller's, or none where it is null.
+///
+/// # Safety
+/// It is null, or points to a text that ends with a zero byte and is not changed meanwhile.
+pub unsafe fn optional_text<'a>(
+    pointer: *const c_char,
+    name: &str,
+) -> Result<Option<&'a str>, Failure> {
+    match pointer.is_null() {
+        true => Ok(None),
+        // SAFETY: the caller says so.
+        false => unsafe { text(pointer, name) }.map(Some),
+    }
+}
+
 /// An array of the caller's, which may be null if it is empty.
 ///
 /// # Safety
@@ -159,6 +176,7 @@ pub extern "C" fn nearfar_status_name(status: u32) -> *const c_char {
         7 => c"unavailable",
         8 => c"not found",
         9 => c"panicked",
+        10 => c"stopped",
         _ => c"unknown status",
     };
     name.as_ptr()

@@ -1,7 +1,7 @@
 //! `libnearfar`: what ADBC has no words for, for C and C++.
 //!
-//! Tiers of the machine, regions with a placement and its verification, heaps on tiers, probes and trees. Queries
-//! are not here: the shared object of `nearfar-python` is a driver of ADBC.
+//! Tiers of the machine, regions with a placement and its verification, heaps on tiers, probes, access benchmarks,
+//! code in virtual time and trees. Queries are not here: the shared object of `nearfar-python` is a driver of ADBC.
 //!
 //! - Every function gives a [`Status`]; the message of the last failure of a thread is
 //!   [`nearfar_last_error`]. No panic leaves a function: it is [`Status::Panicked`].
@@ -20,11 +20,16 @@ mod handles;
 #[allow(unsafe_code, reason = "C's pointers, which callers answer for")]
 mod heap;
 #[allow(unsafe_code, reason = "C's pointers, which callers answer for")]
+mod measure;
+#[allow(unsafe_code, reason = "C's pointers, which callers answer for")]
+mod model;
+#[allow(unsafe_code, reason = "C's pointers, which callers answer for")]
 mod probe;
 #[allow(unsafe_code, reason = "C's pointers, which callers answer for")]
 mod region;
 #[allow(unsafe_code, reason = "C's pointers, which callers answer for")]
 mod system;
+mod texts;
 #[allow(unsafe_code, reason = "C's pointers, which callers answer for")]
 mod tree;
 
@@ -33,6 +38,17 @@ pub use handles::Handle;
 pub use heap::{
     HeapOptions, nearfar_heap_allocate, nearfar_heap_create, nearfar_heap_deallocate,
     nearfar_heap_free, nearfar_heap_trim,
+};
+pub use measure::{
+    Figure, FigureKind, MeasureOptions, MeasureProgress, Setting, UNIT_BYTES, nearfar_figure_text,
+    nearfar_figures_free, nearfar_figures_get, nearfar_measure,
+};
+pub use model::{
+    ACCESS_BYTES_MAX, ModelBuffer, ModelInfo, ModelOutcome, ModelProgram, ModelTraffic,
+    SECTION_LINES_MAX, nearfar_model_close, nearfar_model_compute, nearfar_model_critical_section,
+    nearfar_model_depends, nearfar_model_describe, nearfar_model_open, nearfar_model_prefetch,
+    nearfar_model_read, nearfar_model_run, nearfar_model_wait, nearfar_model_write,
+    nearfar_model_write_non_temporal, nearfar_profile_count, nearfar_profile_name,
 };
 pub use probe::{ProbeFigures, nearfar_probe};
 pub use region::{

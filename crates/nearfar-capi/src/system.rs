@@ -7,8 +7,9 @@ use nearfar_memory::{Budgets, MemorySystem, TierId};
 use nearfar_model::{BandwidthShare, EmulatedTier};
 use nearfar_topology::{Profile, Topology};
 
-use crate::failure::{Failure, Status, array, guarded, result, text};
+use crate::failure::{Failure, Status, array, guarded, optional_text, result, text};
 use crate::handles::{Handle, Handles};
+use crate::texts;
 
 /// Bytes of a tier's name with its zero byte.
 pub const NAME_BYTES: usize = 64;
@@ -65,14 +66,10 @@ pub unsafe extern "C" fn nearfar_system_open(
         // SAFETY: the caller says so.
         let system = unsafe { result(system, "system") }?;
         let mut topology = Topology::this_machine().map_err(Failure::of(Status::Unavailable))?;
-        let profile = match profile.is_null() {
-            true => None,
-            false => {
-                // SAFETY: the caller says so.
-                let name = unsafe { text(profile, "profile") }?;
-                Some(Profile::resolve(name).map_err(Failure::of(Status::Name))?)
-            }
-        };
+        // SAFETY: the caller says so.
+        let profile = unsafe { optional_text(profile, "profile") }?;
+        let profile = profile.map(Profile::resolve).transpose();
+        let profile = profile.map_err(Failure::of(Status::Name))?;
         if let Some(profile) = &profile {
             topology = topology.with_profile(profile);
         }
@@ -93,7 +90,8 @@ pub unsafe extern "C" fn nearfar_system_open(
     })
 }
 
-fn models(
+/// The models of a topology's tiers that are those of `profile`.
+pub fn models(
     topology: &Topology,
     profile: &Profile,
 ) -> Result<Vec<(String, Arc<EmulatedTier>)>, Failure> {
@@ -141,13 +139,8 @@ pub unsafe extern "C" fn nearfar_tier(system: Handle, index: usize, tier: *mut T
         let none = || Failure::new(Status::Name, format!("there is no tier {index} of {count}"));
         let (id, info) = found.ok_or_else(none)?;
         let usage = memory.usage(id);
-        let mut name = [0; NAME_BYTES];
-        let bytes = info.name.bytes().take(NAME_BYTES - 1);
-        name.iter_mut()
-            .zip(bytes)
-            .for_each(|(to, from)| *to = from as c_char);
         *tier = Tier {
-            name,
+            name: texts::array(&info.name),
             capacity_bytes: info.capacity_bytes,
             budget_bytes: usage.budget_bytes,
             used_bytes: usage.used_bytes(),

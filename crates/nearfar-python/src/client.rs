@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use arrow::array::{RecordBatch, RecordBatchReader};
+use arrow::array::{RecordBatch, RecordBatchIterator, RecordBatchReader};
 use arrow::datatypes::SchemaRef;
 use futures::StreamExt;
 use nearfar_sql::engine::{
@@ -51,6 +51,8 @@ pub struct Client {
     database: Arc<Database>,
     session: Session,
     interrupt: Interrupt,
+    /// Rows that were read of somebody for the statement that runs.
+    read: Arc<AtomicU64>,
 }
 
 impl Client {
@@ -61,6 +63,7 @@ impl Client {
             database,
             session,
             interrupt,
+            read: Arc::default(),
         })
     }
 
@@ -82,7 +85,11 @@ impl Client {
         work: impl Future<Output = Result<T, EngineError>> + Send + 'static,
     ) -> Result<T, Failure> {
         let pending = self.database.start(work)?;
-        Ok(pending.wait(gate, || (self.interrupt)())??)
+        let rows = || match self.session.loading() {
+            Some(loading) => loading.rows(),
+            None => self.read.load(Ordering::Relaxed),
+        };
+        Ok(pending.wait(gate, || (self.interrupt)(rows()))??)
     }
 
     /// Runs a statement: a query up to its first rows, anything else to its end.
@@ -154,6 +161,29 @@ impl Client {
     /// Gives the rows of `reader` to the table of exactly this name. How many they were.
     pub fn ingest(&self, table: &str, reader: Reader, mode: IngestMode) -> Result<u64, Failure> {
         let is_there = self.columns_of(&quoted(table))?.is_some();
+        let reader = self.counted(reader);
+        let done = self.ingest_rows(table, reader, mode, is_there);
+        self.read.store(0, Ordering::Relaxed);
+        done
+    }
+
+    /// A reader whose rows are counted as they are read.
+    fn counted(&self, reader: Reader) -> Reader {
+        let (schema, read) = (reader.schema(), Arc::clone(&self.read));
+        let batches = reader.inspect(move |batch| {
+            let rows = batch.as_ref().map_or(0, RecordBatch::num_rows);
+            read.fetch_add(rows as u64, Ordering::Relaxed);
+        });
+        Box::new(RecordBatchIterator::new(batches, schema))
+    }
+
+    fn ingest_rows(
+        &self,
+        table: &str,
+        reader: Reader,
+        mode: IngestMode,
+        is_there: bool,
+    ) -> Result<u64, Failure> {
         match (mode, is_there) {
             (IngestMode::Append, _) | (IngestMode::CreateAppend, true) => {
                 self.append(table, reader)

@@ -45,7 +45,9 @@ mod _nearfar {
     #[pymodule_export]
     use crate::python::{PyDatabase, PyRows, PySession, PyStatement};
     #[pymodule_export]
-    use crate::toolkit::{PyTree, builtin_profiles, cheapest, measure, presets, profile, tiers};
+    use crate::toolkit::{
+        PyTree, builtin_profiles, calibrate, cheapest, measure, presets, profile, tiers,
+    };
 
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {

@@ -13,8 +13,9 @@ use tokio::time::timeout;
 use crate::database::{Database, LOOK_UP};
 use crate::failure::Failure;
 
-/// Whether whoever reads has been interrupted. It is asked while rows are waited for.
-pub type Interrupt = Arc<dyn Fn() -> Result<(), Failure> + Send + Sync>;
+/// Whether whoever waits has been interrupted. It is asked while a statement or its rows are waited for, with the rows
+/// so far: those that were read of somebody, or given.
+pub type Interrupt = Arc<dyn Fn(u64) -> Result<(), Failure> + Send + Sync>;
 
 /// Why rows have ended early, for whoever can't tell from what Arrow's interface says.
 pub type LastFailure = Arc<Mutex<Option<Failure>>>;
@@ -25,6 +26,7 @@ pub struct Rows {
     stream: Option<RowStream>,
     schema: SchemaRef,
     interrupt: Interrupt,
+    given: u64,
     failure: LastFailure,
 }
 
@@ -32,6 +34,7 @@ impl Rows {
     /// Rows of a query that was started on `database`.
     pub fn new(database: Arc<Database>, stream: RowStream, interrupt: Interrupt) -> Self {
         Self {
+            given: 0,
             schema: Arc::clone(stream.schema()),
             stream: Some(stream),
             database,
@@ -55,13 +58,14 @@ impl Rows {
             let next = async { timeout(LOOK_UP, stream.next()).await };
             let next = match self.database.handle().block_on(next) {
                 Ok(next) => next.transpose().map_err(Failure::from),
-                Err(_) => match (self.interrupt)() {
+                Err(_) => match (self.interrupt)(self.given) {
                     Ok(()) => continue,
                     Err(failure) => Err(failure),
                 },
             };
-            if !matches!(next, Ok(Some(_))) {
-                self.stream = None;
+            match &next {
+                Ok(Some(batch)) => self.given += batch.num_rows() as u64,
+                _ => self.stream = None,
             }
             return next;
         }

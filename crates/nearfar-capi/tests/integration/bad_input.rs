@@ -1,17 +1,10 @@
 //! Null pointers, handles that were freed or are of another kind, and names that there are not.
-#![allow(unsafe_code, reason = "the functions of C are called as C calls them")]
 
-use std::ffi::CStr;
 use std::ptr::{null, null_mut};
 
 use nearfar_capi::*;
 
-/// What the last failure of this thread has told.
-fn told() -> String {
-    // SAFETY: the library says that it is a text.
-    let text = unsafe { CStr::from_ptr(nearfar_last_error()) };
-    text.to_string_lossy().into_owned()
-}
+use crate::told;
 
 fn open() -> Handle {
     let mut system = 0;

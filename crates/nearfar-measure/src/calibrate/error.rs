@@ -75,6 +75,9 @@ pub enum CalibrateError {
     /// The model cannot run the points.
     #[error(transparent)]
     Model(#[from] ReproduceError),
+    /// The caller has stopped it.
+    #[error("the calibration was stopped")]
+    Stopped,
     /// The optimiser gave up.
     #[error("no parameters were found: {reason}")]
     Optimiser {

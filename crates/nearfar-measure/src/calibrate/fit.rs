@@ -2,6 +2,7 @@
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use bobyqa::{Bobyqa, Config, Status};
 use nearfar_model::simulation::pattern::mix;
@@ -53,6 +54,20 @@ pub fn calibrate(
     options: &Options,
     progress: impl FnMut(u64, f64),
 ) -> Result<Calibration, CalibrateError> {
+    calibrate_until(files, profile, options, &AtomicBool::new(false), progress)
+}
+
+/// As [`calibrate`], until `stop` is set, which is looked at before each simulation of all fitted points.
+///
+/// # Errors
+/// [`CalibrateError`], and [`CalibrateError::Stopped`].
+pub fn calibrate_until(
+    files: &[(String, Points)],
+    profile: &Profile,
+    options: &Options,
+    stop: &AtomicBool,
+    progress: impl FnMut(u64, f64),
+) -> Result<Calibration, CalibrateError> {
     let Known::Value(simulation) = &profile.simulation else {
         return Err(CalibrateError::NoSimulation {
             profile: profile.name.clone(),
@@ -80,6 +95,7 @@ pub fn calibrate(
         simulation,
         parameters: &options.parameters,
         points: fitted,
+        stop,
         state: RefCell::new(Progress {
             rounds: 0,
             failure: None,
@@ -175,7 +191,7 @@ fn values(points: &[&Placed<'_>], profile: &Profile) -> Result<Vec<f64>, Reprodu
 
 struct Progress<P> {
     rounds: u64,
-    failure: Option<ReproduceError>,
+    failure: Option<CalibrateError>,
     tell: P,
 }
 
@@ -185,6 +201,7 @@ struct Fit<'a, P> {
     simulation: &'a SimulationProfile,
     parameters: &'a [Parameter],
     points: Vec<&'a Placed<'a>>,
+    stop: &'a AtomicBool,
     state: RefCell<Progress<P>>,
 }
 
@@ -209,7 +226,10 @@ impl<P: FnMut(u64, f64)> Fit<'_, P> {
     }
 
     /// Logarithms of modelled over given.
-    fn residuals(&self, logarithms: &[f64]) -> Result<Vec<f64>, ReproduceError> {
+    fn residuals(&self, logarithms: &[f64]) -> Result<Vec<f64>, CalibrateError> {
+        if self.stop.load(Ordering::Relaxed) {
+            return Err(CalibrateError::Stopped);
+        }
         let found = values(&self.points, &self.profile_at(logarithms))?;
         let points = self.points.iter().zip(found);
         Ok(points
@@ -260,7 +280,7 @@ impl<P: FnMut(u64, f64)> Fit<'_, P> {
         let mut best = start.to_vec();
         let outcome = solver.minimize(|at| self.cost(at), &mut best, &lower, &upper);
         if let Some(failure) = self.state.borrow_mut().failure.take() {
-            return Err(failure.into());
+            return Err(failure);
         }
         match outcome.status {
             Status::InvalidArgs | Status::AllocationFailed => Err(failed(outcome.status)),

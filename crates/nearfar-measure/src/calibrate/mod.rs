@@ -18,7 +18,7 @@ mod parameters;
 mod write;
 
 pub use self::error::CalibrateError;
-pub use self::fit::{Options, calibrate};
+pub use self::fit::{Options, calibrate, calibrate_until};
 pub use self::measured::measured_points;
 pub use self::outcome::{CalibratedPoint, Calibration, FittedParameter};
 pub use self::parameters::Parameter;

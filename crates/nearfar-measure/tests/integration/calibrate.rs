@@ -1,7 +1,9 @@
 //! Points become parameters of the simulator, or are refused.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use nearfar_measure::calibrate::{
-    CalibrateError, Calibration, Options, Parameter, calibrate, measured_points,
+    CalibrateError, Calibration, Options, Parameter, calibrate, calibrate_until, measured_points,
 };
 use nearfar_measure::reproduce::{Figure, Points, reproduce};
 use nearfar_measure::results::{Kind, Metric};
@@ -258,4 +260,26 @@ fn keys_of_parameters_are_read() {
             .unwrap_err()
             .contains("far.read_latency_ns")
     );
+}
+
+#[test]
+fn it_ends_where_the_caller_stops_it() {
+    let machine = with(&[(Parameter::FarReadLatency, 600.0)]);
+    let files = [("latency.csv".to_owned(), generated(LATENCY, &machine))];
+    let options = Options {
+        held_out: 0.5,
+        ..options(&[Parameter::FarReadLatency])
+    };
+    let files = [
+        files[0].clone(),
+        ("more.csv".to_owned(), files[0].1.clone()),
+    ];
+    let stop = AtomicBool::new(false);
+    let mut rounds = 0;
+    let found = calibrate_until(&files, &profile(), &options, &stop, |round, _| {
+        rounds = round;
+        stop.store(round == 2, Ordering::Relaxed);
+    });
+    assert!(matches!(found, Err(CalibrateError::Stopped)), "{found:?}");
+    assert_eq!(rounds, 2);
 }

@@ -26,6 +26,7 @@ from ._nearfar import (
     TransactionError,
     __version__,
 )
+from ._progress import progress
 from ._relation import Relation
 from .advise import advise
 from .figures import Figures, measure, presets, tiers
@@ -56,5 +57,6 @@ __all__ = [
     "model",
     "plan",
     "presets",
+    "progress",
     "tiers",
 ]

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from . import _nearfar
+from ._progress import Watch
 from ._relation import Relation
 from ._rows import as_stream, gives_rows
 
@@ -96,6 +97,7 @@ class Connection:
     def __init__(self, shared: _Shared) -> None:
         self._shared = shared
         self._session = shared.database.session()
+        self._watch = Watch(self._session)
         self._lock = threading.RLock()
         self._registered: dict[str, object] = {}
         self._is_closed = False
@@ -139,7 +141,8 @@ class Connection:
             with _attached(self._session, objects):
                 columns = self._session.describe(last)
                 if columns is None:
-                    result = self._session.run(last, values)
+                    with self._watch:
+                        result = self._session.run(last, values)
                     return Relation.of_result(self, last, result)
         return Relation(self, last, values, objects, columns)
 
@@ -155,11 +158,12 @@ class Connection:
     def _command(
         self, statement: _nearfar.Statement, values: list[Any] | None, scope: _Scope
     ) -> None:
-        with self._lock, _attached(self._session, self._objects(statement, scope)):
-            result = self._session.run(statement, values)
-        if isinstance(result, _nearfar.Rows):
-            while result.fetchmany(1 << 16):
-                pass
+        with self._watch:
+            with self._lock, _attached(self._session, self._objects(statement, scope)):
+                result = self._session.run(statement, values)
+            if isinstance(result, _nearfar.Rows):
+                while result.fetchmany(1 << 16):
+                    pass
 
     def _objects(self, statement: _nearfar.Statement, scope: _Scope) -> dict[str, object]:
         """What the statement names that is no table, by the name under which it is looked up."""
@@ -201,7 +205,7 @@ class Connection:
         2
         """
         self._check()
-        with self._lock:
+        with self._lock, self._watch:
             return self._session.ingest(table, as_stream(rows), mode)
 
     def append(self, table: str, rows: object) -> int:

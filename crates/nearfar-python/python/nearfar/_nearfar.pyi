@@ -1,7 +1,7 @@
 """The native part of the package. Use what :mod:`nearfar` makes of it."""
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 __version__: str
@@ -47,6 +47,7 @@ class Session:
     def run(
         self, statement: Statement, values: list[Any] | None = None
     ) -> Rows | tuple[str, int | None]: ...
+    def watch(self, tell: Callable[[int, int], object] | None) -> None: ...
     def interrupt(self) -> None: ...
     def describe(self, statement: Statement) -> list[tuple[str, str]] | None: ...
     def missing_tables(self, statement: Statement) -> dict[str, str]: ...
@@ -88,12 +89,21 @@ def builtin_profiles() -> list[str]: ...
 def profile(name: str) -> str: ...
 def presets() -> list[tuple[str, str]]: ...
 def measure(
-    specification: str | None = None,
+    specification: tuple[str, str] | None = None,
     preset: str | None = None,
     settings: Mapping[str, list[str]] | None = None,
     profile: str | None = None,
     virtual_time: bool = False,
     lines: int | None = None,
+) -> str: ...
+def calibrate(
+    points: list[tuple[str, str, str]],
+    profile: str,
+    fit: list[str] | None = None,
+    hold_out: float = 0.25,
+    seed: int = 0,
+    rounds: int = 200,
+    name: str = "calibrated",
 ) -> str: ...
 def cheapest(
     capacity_bytes: int,

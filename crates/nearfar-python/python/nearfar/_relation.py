@@ -90,24 +90,26 @@ class Relation:
 
         connection = self._connection
         connection._check()
-        with connection._lock, _attached(connection._session, self._objects):
+        with connection._watch, connection._lock, _attached(connection._session, self._objects):
             rows = connection._session.run(self._statement, self._values)
         assert isinstance(rows, _nearfar.Rows)
         return rows
 
     def _finish(self) -> None:
         if self._tag is None or self._reading is not None:
-            rows = self._start()
-            while rows.fetchmany(_FETCHED_ROWS):
-                pass
+            with self._connection._watch:
+                rows = self._start()
+                while rows.fetchmany(_FETCHED_ROWS):
+                    pass
 
     def _read(self, reads: Any) -> Any:
-        rows = self._start()
-        try:
-            return reads(rows)
-        except Exception:
-            rows.reraise()
-            raise
+        with self._connection._watch:
+            rows = self._start()
+            try:
+                return reads(rows)
+            except Exception:
+                rows.reraise()
+                raise
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
         """The rows as a stream of Arrow's, for every library that reads one."""
@@ -147,18 +149,20 @@ class Relation:
 
     def fetchall(self) -> list[tuple[Any, ...]]:
         """All rows, as tuples; those that are left, after :meth:`fetchone`."""
-        rows = self._reading or self._start()
-        self._reading = None
-        fetched: list[tuple[Any, ...]] = []
-        while batch := rows.fetchmany(_FETCHED_ROWS):
-            fetched += batch
+        with self._connection._watch:
+            rows = self._reading or self._start()
+            self._reading = None
+            fetched: list[tuple[Any, ...]] = []
+            while batch := rows.fetchmany(_FETCHED_ROWS):
+                fetched += batch
         return fetched
 
     def fetchmany(self, count: int = 1) -> list[tuple[Any, ...]]:
         """The next rows."""
-        if self._reading is None:
-            self._reading = self._start()
-        return self._reading.fetchmany(count)
+        with self._connection._watch:
+            if self._reading is None:
+                self._reading = self._start()
+            return self._reading.fetchmany(count)
 
     def fetchone(self) -> tuple[Any, ...] | None:
         """The next row, or None at the end.
@@ -182,7 +186,8 @@ class Relation:
         print(self._text(rows))
 
     def _first(self, count: int) -> tuple[list[tuple[Any, ...]], bool]:
-        rows = self._start().fetchmany(count + 1)
+        with self._connection._watch:
+            rows = self._start().fetchmany(count + 1)
         return rows[:count], len(rows) > count
 
     def _text(self, count: int) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
@@ -11,6 +12,9 @@ from . import _nearfar
 
 if TYPE_CHECKING:
     import pandas
+
+
+_SHOWN = 20
 
 
 class Figures(Sequence[dict[str, Any]]):
@@ -67,8 +71,22 @@ class Figures(Sequence[dict[str, Any]]):
         axes.legend()
         return axes
 
+    def _repr_html_(self) -> str:
+        """The figures as a table, for notebooks."""
+        names = ("metric", "value", "kind", "run", "task", "tier", "percentile")
+        used = [name for name in names if any(name in figure for figure in self)]
+        head = "".join(f"<th>{name}</th>" for name in used)
+
+        def row(figure: Mapping[str, Any]) -> str:
+            cells = [_value(figure) if name == "value" else str(figure.get(name, "")) for name in used]
+            return "<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in cells) + "</tr>"
+
+        body = "".join(row(figure) for figure in self._figures[:_SHOWN])
+        rest = f"<p>and {len(self) - _SHOWN} more</p>" if len(self) > _SHOWN else ""
+        return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{rest}"
+
     def __repr__(self) -> str:
-        lines = [f"{figure['metric']}: {_value(figure)} ({figure['kind']})" for figure in self._figures[:20]]
+        lines = [f"{figure['metric']}: {_value(figure)} ({figure['kind']})" for figure in self._figures[:_SHOWN]]
         rest = len(self) - len(lines)
         return "\n".join(lines + ([f"... and {rest} more"] if rest else []))
 
@@ -124,8 +142,12 @@ def measure(
 ) -> Figures:
     """Measures this machine's memory, as a specification says (docs/measure.md).
 
-    ``specification`` is a file, or a text of several lines; ``settings`` replace single fields of it, where a
-    list makes a run of each. With ``profile``, far memory is emulated, and the figures are modelled.
+    ``specification`` is a file in TOML or YAML, or a text in TOML of several lines; ``settings`` replace single fields
+    of it, where a list makes a run of each. With ``profile``, far memory is emulated, and the figures are modelled.
+
+    >>> quick = {"size": "8MiB", "pages": "base", "time": "10ms", "repetitions": 1, "pin": "none"}
+    >>> nearfar.measure(settings=quick | {"operation": ["read", "chase"]}).of("latency_ns")[0]["kind"]
+    'measured'
     """
     return _run(specification, preset, settings, profile, is_virtual=False, lines=None)
 
@@ -138,14 +160,14 @@ def _run(
     is_virtual: bool,
     lines: int | None,
 ) -> Figures:
-    text = None
+    named = None
     if isinstance(specification, str) and "\n" in specification:
-        text = specification
+        named = ("the specification", specification)
     elif specification is not None:
         with open(specification, encoding="utf-8") as file:
-            text = file.read()
+            named = (os.fspath(specification), file.read())
     written = {path: _texts(value) for path, value in (settings or {}).items()}
-    return Figures(json.loads(_nearfar.measure(text, preset, written, profile, is_virtual, lines)))
+    return Figures(json.loads(_nearfar.measure(named, preset, written, profile, is_virtual, lines)))
 
 
 def _texts(value: object) -> list[str]:

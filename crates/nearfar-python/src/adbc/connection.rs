@@ -51,7 +51,7 @@ impl NearfarConnection {
     pub fn new(database: &Arc<Database>) -> Result<Self> {
         let cancelled = Cancelled::default();
         let asked = cancelled.clone();
-        let interrupt = Arc::new(move || match asked.0.load(Ordering::Relaxed) {
+        let interrupt = Arc::new(move |_: u64| match asked.0.load(Ordering::Relaxed) {
             true => Err(Failure::Interrupted),
             false => Ok(()),
         });

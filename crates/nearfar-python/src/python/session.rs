@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use nearfar_sql::engine::StatementResult;
@@ -26,14 +26,57 @@ use crate::rows::{Interrupt, LastFailure, Rows};
 /// How long a thread waits for another one that reads the same rows, before it looks again.
 const LOCK_WAIT: Duration = Duration::from_millis(1);
 
+/// What is told of statements that are waited for: a function of Python's, and what the tiers had moved before.
+#[derive(Default)]
+struct Watch {
+    tell: Mutex<Option<Py<PyAny>>>,
+    bytes_before: AtomicU64,
+}
+
+impl Watch {
+    /// Tells of so many rows, and of the bytes that were read of tiers since [`Self::begin`].
+    fn tell(&self, py: Python<'_>, database: &Database, rows: u64) {
+        let Some(tell) = self.tell.lock().as_ref().map(|tell| tell.clone_ref(py)) else {
+            return;
+        };
+        let before = self.bytes_before.load(Ordering::Relaxed);
+        let bytes = bytes_read(database).saturating_sub(before);
+        if let Err(error) = tell.call1(py, (rows, bytes)) {
+            // The statement is not to fail by what shows it.
+            error.write_unraisable(py, Some(tell.bind(py)));
+        }
+    }
+
+    fn begin(&self, database: &Database) {
+        self.bytes_before
+            .store(bytes_read(database), Ordering::Relaxed);
+    }
+}
+
+/// Bytes that scans of all statements have read of all tiers.
+fn bytes_read(database: &Database) -> u64 {
+    let Ok(engine) = database.engine() else {
+        return 0;
+    };
+    let tiers = engine.system().tiers();
+    tiers.map(|(id, _)| engine.costs().bytes_read(id)).sum()
+}
+
 /// Asks the interpreter for Ctrl-C, where the caller's thread is the one that is told of it, and other threads whether
-/// they have given the statement up.
-fn of_interpreter(given_up: Arc<AtomicBool>) -> Interrupt {
-    Arc::new(move || {
+/// they have given the statement up; tells whoever watches how far it has come.
+fn of_interpreter(
+    given_up: Arc<AtomicBool>,
+    watch: Arc<Watch>,
+    database: Arc<Database>,
+) -> Interrupt {
+    Arc::new(move |rows| {
         if given_up.swap(false, Ordering::Relaxed) {
             return Err(Failure::GivenUp);
         }
-        let asked = Python::try_attach(|py| py.check_signals().is_err());
+        let asked = Python::try_attach(|py| {
+            watch.tell(py, &database, rows);
+            py.check_signals().is_err()
+        });
         match asked {
             Some(false) => Ok(()),
             // There is no interpreter any more that could want the rows.
@@ -83,12 +126,15 @@ impl PyDatabase {
 
     /// A new session.
     fn session(&self) -> PyResult<PySession> {
-        let given_up = Arc::default();
-        let interrupt = of_interpreter(Arc::clone(&given_up));
+        let (given_up, watch) = (Arc::default(), Arc::<Watch>::default());
+        let database = Arc::clone(&self.0);
+        let interrupt = of_interpreter(Arc::clone(&given_up), Arc::clone(&watch), database);
         let client = Client::new(Arc::clone(&self.0), interrupt).map_err(raised)?;
         Ok(PySession {
+            database: Arc::clone(&self.0),
             client: Mutex::new(Some(client)),
             given_up,
+            watch,
         })
     }
 
@@ -127,9 +173,11 @@ impl PyStatement {
 /// A session. Its statements run one after another.
 #[pyclass(name = "Session", module = "nearfar._nearfar", frozen)]
 pub struct PySession {
+    database: Arc<Database>,
     client: Mutex<Option<Client>>,
     /// Whether another thread wants the end of what runs.
     given_up: Arc<AtomicBool>,
+    watch: Arc<Watch>,
 }
 
 impl PySession {
@@ -175,6 +223,15 @@ impl PySession {
                 Ok(tag.into_any())
             }
         }
+    }
+
+    /// Has `tell` called now and then while a statement or its rows are waited for, with the rows that were read or
+    /// given, and the bytes that were read of tiers meanwhile; nothing if it is None.
+    fn watch(&self, py: Python<'_>, tell: Option<Py<PyAny>>) {
+        self.watch.begin(&self.database);
+        let before = std::mem::replace(&mut *self.watch.tell.lock(), tell);
+        // Its end may run code of Python's, which may come back here.
+        drop(before.map(|before| before.into_bound(py)));
     }
 
     /// Gives up what another thread waits for.

@@ -2,8 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::io;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use nearfar_measure::access::{
     Document, Flag, Observer, Outcome, Plan, PlannedRun, Preset, execute,
@@ -14,9 +12,8 @@ use nearfar_topology::{Profile, Topology};
 use pyo3::prelude::*;
 
 use super::{json, wrong};
-use crate::database::LOOK_UP;
 use crate::failure::Failure;
-use crate::python::raised;
+use crate::python::{raised, run_interruptibly};
 
 /// Names and purposes of the specifications that come with Nearfar.
 #[pyfunction]
@@ -27,13 +24,14 @@ pub fn presets() -> Vec<(&'static str, &'static str)> {
         .collect()
 }
 
-/// Runs a specification (YAML or TOML) or a preset, with settings in place of its own; in virtual time on the
-/// profile's machine if that is wanted. The figures, as JSON. Ctrl-C ends it.
+/// Runs a specification, given by its name and text, or a preset, with settings in place of its own; in virtual time
+/// on the profile's machine if that is wanted. The figures, as JSON. Ctrl-C ends it. It is YAML where the name ends
+/// in `.yaml` or `.yml`, else TOML.
 #[pyfunction]
 #[pyo3(signature = (specification=None, preset=None, settings=None, profile=None, virtual_time=false, lines=None))]
 pub fn measure(
     py: Python<'_>,
-    specification: Option<&str>,
+    specification: Option<(String, String)>,
     preset: Option<&str>,
     settings: Option<BTreeMap<String, Vec<String>>>,
     profile: Option<&str>,
@@ -41,7 +39,7 @@ pub fn measure(
     lines: Option<u64>,
 ) -> PyResult<String> {
     let make = || -> Result<Plan, Failure> {
-        let document = document(specification, preset, settings.unwrap_or_default())?;
+        let document = document(specification.as_ref(), preset, settings.unwrap_or_default())?;
         let profile = profile.map(Profile::resolve).transpose().map_err(wrong)?;
         match (&profile, virtual_time) {
             (Some(profile), true) => Plan::simulated(&document, profile, lines).map_err(wrong),
@@ -50,34 +48,21 @@ pub fn measure(
         }
     };
     let plan = py.detach(make).map_err(raised)?;
-    let stop = Arc::new(AtomicBool::new(false));
-    let stopped = Arc::clone(&stop);
-    let worker = std::thread::spawn(move || {
+    run_interruptibly(py, "a benchmark", move |stop| {
         let mut figures = Figures::default();
-        execute(&plan, &stopped, &mut figures).map(|()| figures.0)
-    });
-    while !worker.is_finished() {
-        py.detach(|| std::thread::sleep(LOOK_UP.min(std::time::Duration::from_millis(5))));
-        if let Err(interrupt) = py.check_signals() {
-            stop.store(true, Ordering::Relaxed);
-            return Err(interrupt);
-        }
-    }
-    let done = worker
-        .join()
-        .map_err(|_| Failure::Internal("a benchmark has panicked".to_owned()));
-    let figures = done.and_then(|figures| figures.map_err(wrong));
-    figures.and_then(|figures| json(&figures)).map_err(raised)
+        execute(&plan, stop, &mut figures).map_err(wrong)?;
+        json(&figures.0)
+    })
 }
 
 fn document(
-    specification: Option<&str>,
+    specification: Option<&(String, String)>,
     preset: Option<&str>,
     settings: BTreeMap<String, Vec<String>>,
 ) -> Result<Document, Failure> {
     let mut document = match (specification, preset) {
         (Some(_), Some(_)) => return Err(wrong("give a specification or a preset, and not both")),
-        (Some(text), None) => Document::parse("the specification", text).map_err(wrong)?,
+        (Some((name, text)), None) => Document::parse(name, text).map_err(wrong)?,
         (None, Some(name)) => {
             let preset = Preset::named(name).ok_or_else(|| {
                 let names = Preset::ALL.map(|preset| preset.name).join(", ");

@@ -2,12 +2,13 @@
 //!
 //! What has many fields goes to Python as JSON, in the results schema where it is figures.
 
+mod calibration;
 mod figures;
 mod machine;
-
 mod plan;
 mod tree;
 
+pub use calibration::calibrate;
 pub use figures::{measure, presets};
 pub use machine::{builtin_profiles, profile, tiers};
 pub use plan::cheapest;
