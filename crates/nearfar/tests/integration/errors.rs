@@ -97,7 +97,7 @@ fn operators_refuse_what_means_nothing_where_they_run() {
     refused("--ring-depth 5000", &["ring-depth", "5000", "4096"]);
     refused("--virtual --table 9MB", &["table", "9000000", "8000000"]);
     refused(
-        "--threads 5 --copiers-in-share",
+        "--threads 5 --copiers 5 --copiers-in-share",
         &["copiers-in-share", "5 copiers"],
     );
 }
