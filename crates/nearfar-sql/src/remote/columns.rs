@@ -59,9 +59,13 @@ impl Drop for Columns {
     }
 }
 
-fn put(host: &dyn ColumnHost, column: &EncodedColumn) -> Result<Column, RemoteError> {
+fn put(
+    host: &dyn ColumnHost,
+    column: &EncodedColumn,
+    cancel: &CopyCancel,
+) -> Result<Column, RemoteError> {
     Ok(Column {
-        place: Place::Host(host.put(&column.bytes)?),
+        place: Place::Host(host.put(&column.bytes, cancel)?),
         parts: column.parts.clone(),
     })
 }
@@ -94,7 +98,7 @@ impl Columns {
     ) -> Result<Arc<Self>, RemoteTableError> {
         let columns = columns.map(|column| {
             let column = column?;
-            put(host, &column).map_err(RemoteTableError::from)
+            put(host, &column, &CopyCancel::default()).map_err(RemoteTableError::from)
         });
         Ok(Self::new(rows, columns.collect::<Result<_, _>>()?))
     }
@@ -102,10 +106,10 @@ impl Columns {
     /// The same of columns that are all there.
     pub(super) fn put_all(
         host: &dyn ColumnHost,
-        rows: usize,
-        columns: &[EncodedColumn],
+        (rows, columns): (usize, &[EncodedColumn]),
+        cancel: &CopyCancel,
     ) -> Result<Arc<Self>, RemoteError> {
-        let columns = columns.iter().map(|column| put(host, column));
+        let columns = columns.iter().map(|column| put(host, column, cancel));
         Ok(Self::new(rows, columns.collect::<Result<_, _>>()?))
     }
 

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
+use nearfar_kernels::copy::{CopyCancel, CopyOptions};
 use nearfar_memory::{MemorySystem, TierId};
 use nearfar_rdma::{RemoteBuffer, RemoteError, RemoteHost};
 
@@ -17,8 +18,8 @@ pub trait ColumnHost: fmt::Debug + Send + Sync {
     /// Writes bytes to its memory, which they take until what is returned is dropped.
     ///
     /// # Errors
-    /// [`RemoteError`]: the host has no room, or is lost.
-    fn put(&self, bytes: &[u8]) -> Result<Box<dyn ColumnBytes>, RemoteError>;
+    /// [`RemoteError`]: the host has no room, or is lost; [`RemoteError::Cancelled`].
+    fn put(&self, bytes: &[u8], cancel: &CopyCancel) -> Result<Box<dyn ColumnBytes>, RemoteError>;
 
     /// Connects again if the host is lost. What was put there before stays lost.
     ///
@@ -50,8 +51,10 @@ impl ColumnHost for RemoteHost {
         Arc::ptr_eq(self.system(), system).then(|| RemoteHost::tier(self))
     }
 
-    fn put(&self, bytes: &[u8]) -> Result<Box<dyn ColumnBytes>, RemoteError> {
-        Ok(Box::new(RemoteBuffer::put(self, bytes)?))
+    fn put(&self, bytes: &[u8], cancel: &CopyCancel) -> Result<Box<dyn ColumnBytes>, RemoteError> {
+        let options = CopyOptions::default();
+        let column = RemoteBuffer::put_by_copiers(self, bytes, options, cancel)?;
+        Ok(Box::new(column))
     }
 
     fn reconnect(&self) -> Result<(), RemoteError> {

@@ -8,6 +8,7 @@ use arrow::datatypes::{Schema, SchemaRef};
 use arrow::error::ArrowError;
 use datafusion::execution::SendableRecordBatchStream;
 use datafusion::execution::memory_pool::MemoryReservation;
+use nearfar_kernels::copy::{CopyCancel, CopyError};
 use nearfar_memory::MemorySystem;
 use nearfar_rdma::RemoteError;
 use parking_lot::Mutex;
@@ -142,9 +143,13 @@ impl RemoteTable {
     ) -> Result<Self, RemoteTableError> {
         let (schema, rows, digest) = (Arc::clone(&read.schema), read.rows(), read.digest);
         let to = Arc::clone(&host);
-        let columns = on_thread(move || {
+        let columns = on_thread(move |cancel| {
             to.reconnect()?;
-            Ok(Columns::put_all(to.as_ref(), rows, &read.columns)?)
+            Ok(Columns::put_all(
+                to.as_ref(),
+                (rows, &read.columns),
+                cancel,
+            )?)
         });
         let kept = source.map(|source| Kept { source, digest });
         Ok(Self::new((schema, rows), host, kept, columns.await?))
@@ -266,7 +271,7 @@ impl RemoteTable {
             });
         }
         let (host, system, lost) = (Arc::clone(&self.host), Arc::clone(system), self.lost());
-        on_thread(move || put_again(host.as_ref(), &system, &read, lost)).await
+        on_thread(move |cancel| put_again((host.as_ref(), &system), &read, lost, cancel)).await
     }
 
     /// What is told of a host that is gone.
@@ -316,16 +321,16 @@ impl RemoteTable {
 
 /// Puts rows on the host again, or near where it does not take them.
 fn put_again(
-    host: &dyn ColumnHost,
-    system: &Arc<MemorySystem>,
+    (host, system): (&dyn ColumnHost, &Arc<MemorySystem>),
     read: &SourceRows,
     lost: Box<RemoteError>,
+    cancel: &CopyCancel,
 ) -> Result<(Arc<Columns>, Rebuilt), RemoteTableError> {
     let bytes: usize = read.columns.iter().map(|column| column.bytes.len()).sum();
     let rows = read.rows();
     let again = host
         .reconnect()
-        .and_then(|()| Columns::put_all(host, rows, &read.columns));
+        .and_then(|()| Columns::put_all(host, (rows, &read.columns), cancel));
     let again = match again {
         Ok(columns) => {
             tracing::info!(
@@ -341,6 +346,9 @@ fn put_again(
         }
         Err(error) => error,
     };
+    if cancel.is_cancelled() {
+        return Err(again.into());
+    }
     match Columns::near(system, rows, &read.columns) {
         Ok(columns) => {
             tracing::info!(host = host.name(), error = %again, rows, "a table was rebuilt near");
@@ -358,13 +366,25 @@ fn put_again(
     }
 }
 
-/// Runs what waits for a host, apart from the threads that run queries.
+/// Runs what waits for a host, apart from the threads that run queries, and cancels it when nobody waits for it any
+/// more.
 async fn on_thread<T: Send + 'static>(
-    work: impl FnOnce() -> Result<T, RemoteTableError> + Send + 'static,
+    work: impl FnOnce(&CopyCancel) -> Result<T, RemoteTableError> + Send + 'static,
 ) -> Result<T, RemoteTableError> {
-    match spawn_blocking(work).await {
+    let cancel = CopyCancel::default();
+    let _given_up = Cancels(cancel.clone());
+    match spawn_blocking(move || work(&cancel)).await {
         Ok(done) => done,
         Err(ended) if ended.is_panic() => std::panic::resume_unwind(ended.into_panic()),
-        Err(_) => Err(nearfar_kernels::copy::CopyError::Cancelled.into()),
+        Err(_) => Err(CopyError::Cancelled.into()),
+    }
+}
+
+/// Cancels when it is dropped.
+struct Cancels(CopyCancel);
+
+impl Drop for Cancels {
+    fn drop(&mut self) {
+        self.0.cancel();
     }
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::time::Duration;
 
+use nearfar_kernels::copy::CopyCancel;
 use nearfar_memory::rdma::RemoteCharge;
 use nearfar_memory::{Budgets, MemorySystem, TierId, TierSpec};
 use nearfar_rdma::RemoteError;
@@ -26,10 +27,12 @@ pub struct Played {
     pub session: AtomicU64,
     pub is_lost: AtomicBool,
     pub is_up: AtomicBool,
-    /// Reads wait.
+    /// Reads and writes wait.
     pub is_held: AtomicBool,
     pub puts: AtomicU64,
     pub read_bytes: AtomicU64,
+    /// Writes that ended as they were cancelled.
+    pub given_up: AtomicU64,
 }
 
 #[derive(Debug, Clone)]
@@ -54,6 +57,7 @@ impl Host {
             is_held: AtomicBool::new(false),
             puts: AtomicU64::new(0),
             read_bytes: AtomicU64::new(0),
+            given_up: AtomicU64::new(0),
         }))
     }
 
@@ -101,7 +105,15 @@ impl ColumnHost for Host {
         Arc::ptr_eq(&self.0.system, system).then_some(self.0.tier)
     }
 
-    fn put(&self, bytes: &[u8]) -> Result<Box<dyn ColumnBytes>, RemoteError> {
+    fn put(&self, bytes: &[u8], cancel: &CopyCancel) -> Result<Box<dyn ColumnBytes>, RemoteError> {
+        while self.0.is_held.load(SeqCst) {
+            if cancel.is_cancelled() {
+                self.0.given_up.fetch_add(1, SeqCst);
+                let host = HOST.to_owned();
+                return Err(RemoteError::Cancelled { host });
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
         if self.0.is_lost.load(SeqCst) {
             return Err(lost(None));
         }

@@ -1,6 +1,8 @@
 //! Tables on other hosts, made by statements.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering::SeqCst;
+use std::time::Duration;
 
 use nearfar_durable::log::DataOptions;
 use nearfar_memory::{Budgets, TierId, TierSpec};
@@ -305,6 +307,19 @@ async fn rows_without_room_leave_nothing() {
             .contains("far_away")
     );
     assert_eq!((host.used_bytes(), region_bytes(&engine)), (0, 0));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_statement_that_is_given_up_ends_what_it_writes() {
+    let (_engine, session, host) = hosted(Budgets::new());
+    host.0.is_held.store(true, SeqCst);
+    let making = tokio::spawn(async move { make(&session, "SELECT 1 AS k").await });
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    making.abort();
+    while host.0.given_up.load(SeqCst) == 0 {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    assert_eq!((host.puts(), host.used_bytes()), (0, 0));
 }
 
 fn with_data(folder: &TempDir) -> Arc<Engine> {
