@@ -31,7 +31,7 @@ pub enum BenchArea {
     Tpch(BenchTpchArgs),
     Tpcds(BenchTpcdsArgs),
     Scan(BenchScanArgs),
-    Operators(BenchOperatorsArgs),
+    Operators(Box<BenchOperatorsArgs>),
     Heap(BenchHeapArgs),
     Merge(BenchMergeArgs),
     Insert(BenchInsertArgs),
