@@ -89,7 +89,7 @@ pub struct Cli {
 pub enum Command {
     Tiers(TiersArgs),
     Profiles(ProfilesArgs),
-    Sql(SqlArgs),
+    Sql(Box<SqlArgs>),
     Serve(Box<ServeArgs>),
     Tpch(TpchArgs),
     Tpcds(TpcdsArgs),
