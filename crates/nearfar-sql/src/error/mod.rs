@@ -3,6 +3,7 @@
 mod damage;
 mod full;
 mod refusal;
+mod remote;
 mod sql;
 
 use arrow::error::ArrowError;
@@ -17,11 +18,10 @@ use nearfar_durable::error::{CheckpointError, DurabilityError, DurableError};
 use nearfar_table::error::{IndexError, TableError, TransactionError};
 use nearfar_table::placement::StrategyError;
 
-use crate::remote::RemoteTableError;
-
 pub use damage::{Damage, Panicked};
 pub use full::is_disk_full;
 pub use refusal::{LimitOf, Refusal};
+pub use remote::RemoteTableError;
 pub use sql::SqlError;
 
 /// Errors of tables, their loading and their placement, and of statements.

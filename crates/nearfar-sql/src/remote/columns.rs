@@ -17,8 +17,8 @@ use parking_lot::Mutex;
 
 use super::cache::{Claim, Key, Looked, NearCache, Room};
 use super::encode::{EncodedColumn, PART_ROWS, decoded};
-use super::error::RemoteTableError;
 use super::host::{ColumnBytes, ColumnHost};
+use crate::error::RemoteTableError;
 
 /// Where the bytes of a column are.
 enum Place {

@@ -7,7 +7,6 @@
 mod cache;
 mod columns;
 mod encode;
-mod error;
 mod host;
 mod scan;
 mod source;
@@ -17,8 +16,8 @@ use datafusion::catalog::TableProvider;
 use std::any::Any;
 use std::sync::Arc;
 
+pub use crate::error::RemoteTableError;
 pub use cache::NearCache;
-pub use error::RemoteTableError;
 pub use host::{ColumnBytes, ColumnHost};
 pub use scan::RemoteScan;
 pub use source::{FileRows, RowSource};

@@ -25,9 +25,8 @@ use tokio::task::{JoinHandle, spawn_blocking};
 
 use super::cache::NearCache;
 use super::columns::{Columns, Fetched};
-use super::error::RemoteTableError;
 use super::table::{Rebuilt, RemoteTable};
-use crate::error::EngineError;
+use crate::error::{EngineError, RemoteTableError};
 use crate::settings::Settings;
 use crate::slices::{SLICE_ROWS, slices};
 use crate::sql::SqlError;

@@ -15,8 +15,7 @@ use futures::{StreamExt, stream};
 use nearfar_table::table::stored_schema;
 
 use super::encode::{Digest, Digester, EncodedColumn, Parts, stored};
-use super::error::RemoteTableError;
-use crate::error::EngineError;
+use crate::error::{EngineError, RemoteTableError};
 use crate::foreign::FileFormat;
 use crate::load::file_plan;
 

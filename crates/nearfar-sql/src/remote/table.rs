@@ -16,9 +16,9 @@ use tokio::task::spawn_blocking;
 
 use super::columns::Columns;
 use super::encode::{EncodedColumn, PART_ROWS, Parts};
-use super::error::RemoteTableError;
 use super::host::ColumnHost;
 use super::source::{Kept, RowSource, SourceRows};
+use crate::error::RemoteTableError;
 
 /// Where the table's columns are.
 #[derive(Debug)]

@@ -9,7 +9,7 @@ use nearfar_memory::RegionError;
 use nearfar_memory::rdma::RdmaError;
 use nearfar_rdma::RemoteError;
 
-use crate::error::EngineError;
+use super::EngineError;
 
 /// What goes wrong with a table on another host.
 #[derive(Debug, thiserror::Error)]
