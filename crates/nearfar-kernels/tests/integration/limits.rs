@@ -11,9 +11,11 @@ use nearfar_kernels::copy::{
 use nearfar_kernels::{HashGroups, HashJoin, JoinError, JoinKind, JoinPlan, JoinTable, Partitions};
 use nearfar_model::Native;
 
-/// Address space of a process, in units of 1024 bytes: no join of 100 million rows fits, nor do a thousand stacks of
-/// threads, which have two MiB each.
+/// Address space of a process, in units of 1024 bytes: no join of 100 million rows fits, nor do ten stacks of threads.
 const ADDRESS_SPACE_KB: &str = "400000";
+/// Bytes of a stack. Where one does not fit, there is room for what threads map when they have begun, without which
+/// the standard library ends the process.
+const STACK_BYTES: &str = "50000000";
 
 /// Runs a test of this file that is ignored, in a process of its own with a limit.
 fn run_limited(test: &str) {
@@ -23,6 +25,9 @@ fn run_limited(test: &str) {
         .args(["--ignored", "--test-threads", "1", "--exact"])
         .arg(format!("limits::{test}"))
         .env("RUST_BACKTRACE", "0")
+        .env("RUST_MIN_STACK", STACK_BYTES)
+        // Threads would take address space for heaps of their own.
+        .env("MALLOC_ARENA_MAX", "1")
         .output()
         .unwrap();
     let text = String::from_utf8_lossy(&output.stdout);
