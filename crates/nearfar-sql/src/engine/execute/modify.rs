@@ -22,6 +22,7 @@ use tokio::time::timeout;
 
 use super::change::{Asked, Changed};
 use super::done;
+use crate::engine::definitions::view_sql;
 use crate::engine::session::Session;
 use crate::engine::stream::StatementResult;
 use crate::error::EngineError;
@@ -261,9 +262,12 @@ pub(super) fn target(dml: &DmlStatement) -> Result<NearfarTable, EngineError> {
 
 /// What is told of a table or view that is not in memory.
 pub(super) fn not_in_memory(name: &TableReference, provider: &dyn TableProvider) -> SqlError {
-    let what = match (provider.table_type(), remote_table_of(provider)) {
-        (_, Some(_)) => "a table in the memory of another host, whose rows do not change",
-        (TableType::View, None) => "a view or a system table",
+    let what = match provider.table_type() {
+        _ if remote_table_of(provider).is_some() => {
+            "a table in the memory of another host, whose rows do not change"
+        }
+        _ if view_sql(provider).is_some() => "a view",
+        TableType::View => "a system table",
         _ => "a table on files",
     };
     let table = name.to_string();
