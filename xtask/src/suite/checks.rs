@@ -429,7 +429,7 @@ wait",
                 "queries_scan_the_other_host_and_fail_by_its_name",
             ],
         },
-        limit_seconds: 180,
+        limit_seconds: 300,
         ci: true,
     },
     tests(

@@ -30,6 +30,8 @@ const RESTARTED: &str = "/shared/restarted";
 /// Written when the first machine may be killed.
 const PUBLISHED: &str = "/shared/published";
 const ROWS: i64 = 150_000;
+/// What a machine gets for its part. Under emulation, a program takes seconds to start.
+const PATIENCE: Duration = Duration::from_secs(240);
 
 /// Writes a file that is whole when it is there.
 fn publish(path: &str, text: &str) {
@@ -41,7 +43,7 @@ fn publish(path: &str, text: &str) {
 fn until_there(path: &str) {
     let started = Instant::now();
     while !Path::new(path).exists() {
-        assert!(started.elapsed() < Duration::from_secs(60), "no {path}");
+        assert!(started.elapsed() < PATIENCE, "no {path}");
         std::thread::sleep(Duration::from_millis(20));
     }
 }
