@@ -499,6 +499,7 @@ fn of_place(error: &PlaceError) -> Exit {
 fn of_system(error: &SystemError) -> Exit {
     match error {
         SystemError::UnknownTier(_) => Exit::Name,
+        SystemError::DuplicateTier { .. } => Exit::Usage,
         SystemError::PageSize { .. } => Exit::Unavailable,
         _ => Exit::Memory,
     }
