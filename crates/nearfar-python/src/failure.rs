@@ -107,16 +107,9 @@ fn of_engine(error: &EngineError) -> FailureKind {
         EngineError::Cancelled { .. } => FailureKind::Interrupted,
         EngineError::Internal { .. } => FailureKind::Internal,
         EngineError::Arrow(_) => FailureKind::Data,
-        EngineError::DataFusion(error) if is_missing_table(&error.to_string()) => {
-            FailureKind::Missing
-        }
+        error if error.is_of_missing_table() => FailureKind::Missing,
         _ => FailureKind::Statement,
     }
-}
-
-/// Whether this is what planning says of a table that there is not, as in `table 'nearfar.public.fruit' not found`.
-fn is_missing_table(message: &str) -> bool {
-    message.contains("table '") && message.ends_with("' not found")
 }
 
 fn of_sql(error: &SqlError) -> FailureKind {

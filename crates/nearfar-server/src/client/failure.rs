@@ -6,7 +6,7 @@ use arrow::error::ArrowError;
 use datafusion::common::SchemaError;
 use datafusion::error::DataFusionError;
 use nearfar_durable::error::DurabilityError;
-use nearfar_sql::error::{EngineError, is_disk_full};
+use nearfar_sql::error::{EngineError, is_disk_full, is_of_missing_table};
 use nearfar_sql::sql::SqlError;
 use nearfar_sql::values::ValueError;
 use nearfar_table::error::IndexError;
@@ -417,7 +417,7 @@ fn of_value(error: &ValueError) -> &'static str {
 /// The planner tells these kinds apart by nothing but its words.
 fn of_plan(message: &str) -> &'static str {
     const NOT_FOUND: &str = "not found";
-    if message.starts_with("table '") && message.contains(NOT_FOUND) {
+    if is_of_missing_table(message) {
         state::UNDEFINED_TABLE
     } else if message.starts_with("Invalid function")
         || message.contains("No function matches")

@@ -153,6 +153,14 @@ impl From<DurableError> for EngineError {
 }
 
 impl EngineError {
+    /// Whether a query names a table that there is not.
+    pub fn is_of_missing_table(&self) -> bool {
+        let Self::DataFusion(error) = self else {
+            return false;
+        };
+        matches!(error.find_root(), DataFusionError::Plan(message) if is_of_missing_table(message))
+    }
+
     /// The same error again, where it can be copied: several partitions may report one error.
     fn copy(&self) -> Option<Self> {
         match self {
@@ -166,6 +174,11 @@ impl EngineError {
             _ => None,
         }
     }
+}
+
+/// Whether a message of the planner is about a table that there is not, which it tells by nothing but its words.
+pub fn is_of_missing_table(message: &str) -> bool {
+    message.starts_with("table '") && message.contains("not found")
 }
 
 impl From<EngineError> for DataFusionError {
