@@ -168,13 +168,9 @@ pub unsafe extern "C" fn nearfar_measure(
 
 /// An error's text with those of what it stands on.
 fn with_sources(error: &dyn std::error::Error) -> String {
-    let mut told = error.to_string();
-    let mut source = error.source();
-    while let Some(one) = source {
-        told = format!("{told}: {one}");
-        source = one.source();
-    }
-    told
+    let errors = std::iter::successors(Some(error), |error| error.source());
+    let texts: Vec<String> = errors.map(ToString::to_string).collect();
+    texts.join(": ")
 }
 
 /// # Safety

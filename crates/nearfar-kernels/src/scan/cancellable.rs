@@ -56,13 +56,7 @@ impl Scan {
         let Some(words) = words_to_mark(column.len(), &range, matches, selection) else {
             return Ok(());
         };
-        let (low, high) = range.into_inner();
-        let words = words.chunks_mut(PART_ROWS / WORD_BITS);
-        for (column, words) in column.chunks(PART_ROWS).zip(words) {
-            cancel.check()?;
-            self.mark_between(column, low, high, matches, words, probe);
-        }
-        Ok(())
+        self.mark_parts(column, range, matches, words, (cancel, probe))
     }
 
     /// As [`Self::within_cancellable`], of a column of signed integers.
@@ -84,9 +78,28 @@ impl Scan {
         let Some(words) = words_to_mark(column.len(), &range, matches, selection) else {
             return Ok(());
         };
-        let (low, high) = (range.start().unsigned(), range.end().unsigned());
+        let range = range.start().unsigned()..=range.end().unsigned();
+        self.mark_parts(
+            S::all_unsigned(column),
+            range,
+            matches,
+            words,
+            (cancel, probe),
+        )
+    }
+
+    /// Marks values between both ends, which wrap around, part by part.
+    fn mark_parts<L: Lane, P: Probe>(
+        &self,
+        column: &[L],
+        range: RangeInclusive<L>,
+        matches: Matches,
+        words: &mut [u64],
+        (cancel, probe): (&Cancel, &P),
+    ) -> Result<(), Cancelled> {
+        let (low, high) = range.into_inner();
         let words = words.chunks_mut(PART_ROWS / WORD_BITS);
-        for (column, words) in S::all_unsigned(column).chunks(PART_ROWS).zip(words) {
+        for (column, words) in column.chunks(PART_ROWS).zip(words) {
             cancel.check()?;
             self.mark_between(column, low, high, matches, words, probe);
         }

@@ -7,14 +7,13 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
 use nearfar_kernels::copy::{Chunks, Copier, CopyCancel, CopyOptions, MethodCopier, streamed};
-use nearfar_kernels::{
-    Aggregate, JoinTable, Matches, Scan, Selection, signed_words, words, words_mut,
-};
+use nearfar_kernels::{Aggregate, JoinTable, signed_words, words, words_mut};
 use nearfar_memory::Region;
 use nearfar_model::{Native, Probe};
 
 use super::error::TierRunError;
 use super::grouped::{copiers, is_available, look_up};
+use super::reads::count_within;
 use super::threads::{Start, on_threads};
 use super::tiers::{FarCopier, OperatorTiers, addresses};
 use crate::operators::grid::OperatorGrid;
@@ -29,8 +28,6 @@ const VALUES: usize = 4096;
 const PASSES: RangeInclusive<u32> = 0..=3;
 /// The values that a probe finds: every second one, so that their table stays in the caches.
 const STEP: usize = 2;
-/// Rows that are filtered into one selection, as in SQL's scans.
-const RUN_ROWS: usize = 8192;
 /// Columns are whole pages.
 const PAGE_BYTES: usize = 4096;
 
@@ -263,16 +260,7 @@ impl<'a> Columns<'a> {
     ) -> Result<i128, TierRunError> {
         Ok(match operator {
             PipelineOperator::Sum => Aggregate::new().sum(signed_words(bytes)?, probe),
-            PipelineOperator::Filter => {
-                let (scan, mut selection) = (Scan::new(), Selection::default());
-                let mut count = 0;
-                for run in words(bytes)?.chunks(RUN_ROWS) {
-                    selection.reset_to_all(run.len());
-                    scan.within(run, PASSES, Matches::Keep, &mut selection, probe);
-                    count += scan.count(&selection, &Native);
-                }
-                count as i128
-            }
+            PipelineOperator::Filter => count_within(words(bytes)?, PASSES, probe) as i128,
             PipelineOperator::Probe => look_up(&self.table, words(bytes)?, probe)? as i128,
         })
     }

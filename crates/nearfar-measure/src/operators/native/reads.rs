@@ -1,6 +1,7 @@
 //! Sums and filters beside a plain read of the same column.
 
 use std::hint::black_box;
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -10,7 +11,7 @@ use nearfar_kernels::{
 use nearfar_memory::{
     MemorySystem, PageSize, Placement, Region, RegionError, RegionOptions, TierId,
 };
-use nearfar_model::Native;
+use nearfar_model::{Native, Probe};
 
 use crate::probe::AccessKernel;
 
@@ -98,7 +99,7 @@ impl ReadColumn {
         let bytes = self.region.as_slice();
         Ok(ReadFound {
             summary: Aggregate::new().summary(signed_words(bytes)?, &Native),
-            passed: filter(words(bytes)?),
+            passed: count_within(words(bytes)?, 0..=READ_FILTER_HIGH, &Native),
         })
     }
 
@@ -113,24 +114,22 @@ impl ReadColumn {
             read_s: seconds(|| AccessKernel::widest().read(bytes)),
             sum_s: seconds(|| Aggregate::new().sum(signed, &Native)),
             summary_s: seconds(|| Aggregate::new().summary(signed, &Native)),
-            filter_s: seconds(|| filter(unsigned)),
+            filter_s: seconds(|| count_within(unsigned, 0..=READ_FILTER_HIGH, &Native)),
         })
     }
 }
 
-/// Number of values below a thousandth of their range, by bitmaps of runs.
-fn filter(column: &[u32]) -> usize {
+/// Number of values within a range, by bitmaps of runs.
+pub(super) fn count_within(
+    column: &[u32],
+    range: RangeInclusive<u32>,
+    probe: &impl Probe,
+) -> usize {
     let (scan, mut selection) = (Scan::new(), Selection::default());
     let mut count = 0;
     for run in column.chunks(RUN_ROWS) {
         selection.reset_to_all(run.len());
-        scan.within(
-            run,
-            0..=READ_FILTER_HIGH,
-            Matches::Keep,
-            &mut selection,
-            &Native,
-        );
+        scan.within(run, range.clone(), Matches::Keep, &mut selection, probe);
         count += scan.count(&selection, &Native);
     }
     count
