@@ -114,15 +114,44 @@ mod x86 {
     }
 }
 
-/// Bytes between what is read in order and what is asked for meanwhile. The prefetchers of cores stop where
-/// a page of 4 KiB ends; this is beyond it.
-const AHEAD_BYTES: usize = 6 << 10;
+/// Streams that a column is read in at the same time: a core's prefetchers follow each, and so many lines of one set of
+/// the first-level cache and those asked for ahead fit in it.
+const STREAMS: usize = 4;
 
-/// Asks for what is read after `part` by a loop that reads in order. What lies behind the end of a column is
-/// asked for too: mostly its next rows.
+/// Bytes of a stream: a page of 4 KiB, at whose end prefetchers stop.
+const STREAM_BYTES: usize = 4 << 10;
+
+/// Gives `take` every block of a column once, with its number. The blocks of four pages of 4 KiB take turns, and what
+/// has the same place in the next four is asked for with each, so that a core has more lines under way than a loop in
+/// order would have. What lies behind the end of a column is asked for too: mostly its next rows.
 #[inline(always)]
-pub(crate) fn prefetch_ahead<T, const N: usize>(part: &[T; N]) {
-    let ahead = part.as_ptr().cast::<u8>().wrapping_add(AHEAD_BYTES);
+pub(crate) fn in_streams<T, const N: usize>(
+    blocks: &[[T; N]],
+    mut take: impl FnMut(usize, &[T; N]),
+) {
+    let blocks_of_stream = STREAM_BYTES / size_of::<[T; N]>();
+    let blocks_of_group = blocks_of_stream * STREAMS;
+    let grouped = blocks.len() - blocks.len() % blocks_of_group;
+    for group in (0..grouped).step_by(blocks_of_group) {
+        for step in 0..blocks_of_stream {
+            for stream in 0..STREAMS {
+                let index = group + stream * blocks_of_stream + step;
+                prefetch_ahead(&blocks[index]);
+                take(index, &blocks[index]);
+            }
+        }
+    }
+    for (index, block) in blocks.iter().enumerate().skip(grouped) {
+        prefetch_ahead(block);
+        take(index, block);
+    }
+}
+
+/// Asks for the lines as far behind `block` as all streams are long together.
+#[inline(always)]
+fn prefetch_ahead<T, const N: usize>(block: &[T; N]) {
+    let ahead = block.as_ptr().cast::<u8>();
+    let ahead = ahead.wrapping_add(STREAMS * STREAM_BYTES);
     for line in 0..size_of::<[T; N]>() / size_of::<Line>() {
         prefetch(ahead.wrapping_add(line * size_of::<Line>()));
     }

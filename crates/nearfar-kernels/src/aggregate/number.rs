@@ -1,16 +1,15 @@
 //! The integers that are aggregated.
 //!
-//! Columns are read in parts of 1 KiB, whose loops are plain reductions: the compiler makes vectors of those for
-//! every instruction set. What is read in some time is asked for part by part, not more lines together than a
-//! core has fill buffers.
+//! Columns are read in parts of 256 bytes, whose loops are plain reductions: the compiler makes vectors of those for
+//! every instruction set.
 
-use crate::vectors::prefetch_ahead;
+use crate::vectors::in_streams;
 
 /// An integer of 4 or 8 bytes: what can be aggregated.
 pub trait Number: Copy + Ord + sealed::Loops {}
 
 /// Bytes of a part.
-const PART_BYTES: usize = 1 << 10;
+const PART_BYTES: usize = 256;
 
 pub(super) mod sealed {
     /// The loops of one integer's vectors.
@@ -104,10 +103,7 @@ macro_rules! numbers {
                 };
                 let (parts, rest) = column.as_chunks::<{ PART_BYTES / size_of::<Self>() }>();
                 let mut sum = of_part(rest);
-                for part in parts {
-                    prefetch_ahead(part);
-                    sum += of_part(part);
-                }
+                in_streams(parts, |_, part| sum += of_part(part));
                 sum
             }
 
@@ -125,11 +121,10 @@ macro_rules! numbers {
                 };
                 let (parts, rest) = column.as_chunks::<{ PART_BYTES / size_of::<Self>() }>();
                 let mut all = of_part(rest);
-                for part in parts {
-                    prefetch_ahead(part);
+                in_streams(parts, |_, part| {
                     let (sum, min, max) = of_part(part);
                     all = (all.0 + sum, all.1.min(min), all.2.max(max));
-                }
+                });
                 Some(all)
             }
         }

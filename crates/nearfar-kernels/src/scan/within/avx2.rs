@@ -20,7 +20,7 @@ macro_rules! lane {
 
             use super::{super::portable, $found};
             use crate::selection::WORD_BITS;
-            use crate::vectors::prefetch_ahead;
+            use crate::vectors::in_streams;
 
             /// As [`portable::mark`].
             #[target_feature(enable = "avx2")]
@@ -34,10 +34,9 @@ macro_rules! lane {
                 let lows = $splat(low.cast_signed());
                 let spans = $splat(span.cast_signed());
                 let (blocks, rest) = column.as_chunks::<WORD_BITS>();
-                for (word, block) in words.iter_mut().zip(blocks) {
-                    prefetch_ahead(block);
-                    *word = apply(*word, $found(block, lows, spans));
-                }
+                in_streams(blocks, |index, block| {
+                    words[index] = apply(words[index], $found(block, lows, spans));
+                });
                 portable::mark_rest(rest, low, span, words, apply);
             }
         }

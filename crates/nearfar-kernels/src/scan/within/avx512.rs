@@ -13,7 +13,7 @@ macro_rules! lane {
 
             use super::super::portable;
             use crate::selection::WORD_BITS;
-            use crate::vectors::prefetch_ahead;
+            use crate::vectors::in_streams;
 
             /// Values of a vector.
             const LANES: usize = 64 / size_of::<$lane>();
@@ -30,17 +30,16 @@ macro_rules! lane {
                 let lows = $splat(low.cast_signed());
                 let spans = $splat(span.cast_signed());
                 let (blocks, rest) = column.as_chunks::<WORD_BITS>();
-                for (word, block) in words.iter_mut().zip(blocks) {
-                    prefetch_ahead(block);
+                in_streams(blocks, |index, block| {
                     let mut found = 0;
-                    for (index, vector) in block.as_chunks::<LANES>().0.iter().enumerate() {
+                    for (place, vector) in block.as_chunks::<LANES>().0.iter().enumerate() {
                         // SAFETY: `vector` is 64 readable bytes; the load needs no alignment.
                         let values = unsafe { _mm512_loadu_si512(vector.as_ptr().cast()) };
                         let mask = $at_most($sub(values, lows), spans);
-                        found |= u64::from(mask) << (index * LANES);
+                        found |= u64::from(mask) << (place * LANES);
                     }
-                    *word = apply(*word, found);
-                }
+                    words[index] = apply(words[index], found);
+                });
                 portable::mark_rest(rest, low, span, words, apply);
             }
         }

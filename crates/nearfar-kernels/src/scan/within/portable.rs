@@ -2,7 +2,7 @@
 
 use super::Lane;
 use crate::selection::{WORD_BITS, packed};
-use crate::vectors::prefetch_ahead;
+use crate::vectors::in_streams;
 
 /// Puts what `apply` makes of each word and the rows found for it in its place. The last word may
 /// stand for fewer than 64 values.
@@ -15,10 +15,9 @@ pub(super) fn mark<L: Lane>(
     apply: impl Fn(u64, u64) -> u64,
 ) {
     let (blocks, rest) = column.as_chunks::<WORD_BITS>();
-    for (word, block) in words.iter_mut().zip(blocks) {
-        prefetch_ahead(block);
-        *word = apply(*word, found(block, low, span));
-    }
+    in_streams(blocks, |index, block| {
+        words[index] = apply(words[index], found(block, low, span));
+    });
     mark_rest(rest, low, span, words, apply);
 }
 
