@@ -129,6 +129,7 @@ pub(crate) fn in_streams<T, const N: usize>(
     blocks: &[[T; N]],
     mut take: impl FnMut(usize, &[T; N]),
 ) {
+    const { assert!(STREAM_BYTES.is_multiple_of(size_of::<[T; N]>())) };
     let blocks_of_stream = STREAM_BYTES / size_of::<[T; N]>();
     let blocks_of_group = blocks_of_stream * STREAMS;
     let grouped = blocks.len() - blocks.len() % blocks_of_group;
