@@ -280,6 +280,21 @@ wait",
             "a_victim_is_seen_by_its_pressure_and_by_latency",
         ],
     ),
+    Check {
+        limit_seconds: 300,
+        ..tests(
+            "far-node",
+            "nearfar regulate, from a victim's number to a quota and back",
+            PROGRAM,
+            &["a_victim_has_its_speed_back_and_a_killed_regulator_is_undone"],
+        )
+    },
+    tests(
+        "far-node",
+        "nearfar measure interference",
+        PROGRAM,
+        &["storage_and_both_tiers_are_measured_beside_each_other"],
+    ),
     tests(
         "far-node",
         "nearfar tiers",

@@ -67,10 +67,11 @@ pub const ALL: [Topology; 9] = [
     },
     Topology {
         name: "far-node",
-        summary: "DRAM with CPUs and one node without, with distances and HMAT",
+        summary: "DRAM with CPUs and one node without, with distances and HMAT; and an NVMe disk",
         nodes: &[dram(2048, 2, 0), cpuless(512, 0)],
         distances: &[distance(0, 1, 20)],
         declared: &[declared(0, 0, 100, 200), declared(0, 1, 250, 50)],
+        disk_mib: Some(256),
         ..PLAIN
     },
     Topology {

@@ -6,7 +6,9 @@ use std::process::{Child, ChildStdin, ChildStdout, Stdio};
 
 use nearfar_measure::{Kind, results};
 
-use crate::support::{program, run};
+use super::groups::{Group, Task, UNLIMITED, Victim, until};
+use super::storage::measured_beside_each_other;
+use crate::support::{program, run, temp};
 
 #[test]
 #[ignore = "needs the topology far-node: cargo xtask testbed far-node"]
@@ -182,4 +184,58 @@ fn operator_memory_can_lie_on_the_second_node() {
     assert_eq!(session.numbers(grouped), [4_500]);
     let after = session.numbers(used)[0];
     assert!(after > before + (64 << 10), "{before} then {after} bytes");
+}
+
+#[test]
+#[ignore = "needs the topology far-node: cargo xtask testbed far-node"]
+fn storage_and_both_tiers_are_measured_beside_each_other() {
+    measured_beside_each_other(
+        &["cpuless ld", "ssd randread"],
+        &["near ntst", "cpuless ntst", "ssd randwrite"],
+    );
+}
+
+/// The far group shares its processor with the victim, the near one does not: what a quota takes from the former, the
+/// victim has again.
+#[test]
+#[ignore = "needs the topology far-node: cargo xtask testbed far-node"]
+fn a_victim_has_its_speed_back_and_a_killed_regulator_is_undone() {
+    const FAR: &str = "nearfar-loop-far";
+    const NEAR: &str = "nearfar-loop-near";
+    let folder = temp();
+    let victim = Victim::start(folder.path());
+    let alone = victim.time();
+    Group::make(&[FAR, NEAR]);
+    let journal = folder.path().join("journal");
+    let mut command = program();
+    command.args(["regulate", "--group", FAR, "--group", NEAR, "--goal", "80"]);
+    command.args(["--watch", "metric", "--lower-is-better", "--metric-file"]);
+    command.arg(&victim.file).arg("--journal").arg(&journal);
+    command.args(["--metric-alone", &alone.to_string()]);
+    let told = folder.path().join("told");
+    command.stdout(fs::File::create(&told).expect("made"));
+    let mut regulator = Task(command.spawn().expect("started"));
+
+    let (near, far) = (Group::start(NEAR, 1, 0), Group::start(FAR, 0, 1));
+    until("the far group is slowed", || far.quota() != UNLIMITED);
+    let slowed = victim.time();
+    let wanted = alone * 10 / 7;
+    until("the victim has its speed back", || {
+        victim.time() <= wanted && far.quota() != UNLIMITED
+    });
+    assert_eq!(near.quota(), UNLIMITED, "{alone} alone, {slowed} slowed");
+    regulator.0.kill().expect("killed");
+    regulator.0.wait().expect("ended");
+    assert_ne!(far.quota(), UNLIMITED);
+    let told = fs::read_to_string(told).expect("read");
+    assert!(told.contains(&format!("the cause is {FAR} ")), "{told}");
+
+    let restored = run([
+        "regulate".as_ref(),
+        "restore".as_ref(),
+        "--journal".as_ref(),
+        journal.as_os_str(),
+    ]);
+    assert_eq!(restored.succeeded_telling(FAR), "");
+    assert_eq!(far.quota(), UNLIMITED);
 }

@@ -2,5 +2,7 @@
 //! name (`cargo xtask testbed NAME`).
 
 mod far_node;
+mod groups;
 mod one_node;
 mod rdma_hosts;
+mod storage;

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use nearfar_measure::results;
 
+use super::storage::measured_beside_each_other;
 use crate::support::{program, run, temp};
 
 /// Sees to a SoftRoCE device.
@@ -154,38 +155,8 @@ fn until_connected(address: &str) {
 #[test]
 #[ignore = "needs the topology one-node: cargo xtask testbed one-node"]
 fn storage_and_memory_are_measured_beside_each_other() {
-    let script = "modprobe nvme; until [ -b /dev/nvme0n1 ]; do sleep 0.1; done";
-    let done = Command::new("sh").args(["-c", script]).status();
-    assert!(done.expect("started").success());
-    let text = run([
-        "measure",
-        "interference",
-        "--time=3",
-        "--settle=0.2",
-        "--repetitions=1",
-        "--region-size=4MiB",
-        "--threads=1",
-        "--background-threads=1",
-        "--storage=/dev/nvme0n1",
-        "--storage-overwrite",
-        "--under-test=near ld,ssd randread",
-        "--beside=near ntst,ssd randwrite",
-        "--format=json",
-    ])
-    .succeeded();
-    let (_, found) = results::read(text.as_bytes()).expect("the documented schema");
-    for (role, name) in [
-        ("tested", "near ld"),
-        ("tested", "ssd randread"),
-        ("background", "near ntst"),
-        ("background", "ssd randwrite"),
-    ] {
-        let rate = found.iter().find_map(|metric| {
-            let of = |name: &str| metric.dimensions.get(name).and_then(|value| value.as_str());
-            let key = if role == "tested" { "tested" } else { "beside" };
-            let is_it = of("role") == Some(role) && of(key) == Some(name);
-            is_it.then(|| metric.value.get()).flatten()
-        });
-        assert!(rate.is_some_and(|rate| rate > 0.0), "{name}: {text}");
-    }
+    measured_beside_each_other(
+        &["near ld", "ssd randread"],
+        &["near ntst", "ssd randwrite"],
+    );
 }
