@@ -1,10 +1,15 @@
 //! A cluster whose nodes are processes of this machine, on ports that are free, with certificates of their own.
 
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs;
 use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::ops::Range;
 use std::path::{Path, PathBuf};
+use std::process;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::mpsc::channel;
 use std::thread;
 
 use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
@@ -65,23 +70,29 @@ impl LocalCluster {
     /// # Errors
     /// A node that does not start.
     pub fn restart_all(&mut self) -> Result<(), ServerError> {
-        // None is ready before all are there.
-        let started: Vec<Result<ServerProcess, ServerError>> = thread::scope(|scope| {
-            let cluster = &*self;
-            let start = move |index| cluster.node(index, &Rest::default());
-            let nodes = (0..cluster.places.len()).map(|index| scope.spawn(move || start(index)));
-            let nodes: Vec<_> = nodes.collect();
-            let joined = nodes.into_iter().map(|node| {
-                node.join()
-                    .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        // None is ready before all are there: where one does not start, nobody waits for the others.
+        let (told, tells) = channel();
+        for index in 0..self.places.len() {
+            let (program, told) = (self.program.clone(), told.clone());
+            let args = self.arguments(index, &Rest::default());
+            thread::spawn(move || {
+                let node = ServerProcess::start_with(&program, &args);
+                // A node that nobody wants any more ends here.
+                drop(told.send((index, node)));
             });
-            joined.collect()
-        });
-        self.nodes = started.into_iter().collect::<Result<_, _>>()?;
+        }
+        drop(told);
+        let started = tells.into_iter().map(|(index, node)| Ok((index, node?)));
+        let started = started.collect::<Result<BTreeMap<_, _>, ServerError>>()?;
+        self.nodes = started.into_values().collect();
         Ok(())
     }
 
     fn node(&self, index: usize, rest: &Rest<'_>) -> Result<ServerProcess, ServerError> {
+        ServerProcess::start_with(&self.program, &self.arguments(index, rest))
+    }
+
+    fn arguments(&self, index: usize, rest: &Rest<'_>) -> Vec<OsString> {
         let mut args: Vec<OsString> = ["serve", "--port", "0", "--http", "127.0.0.1:0"]
             .map(OsString::from)
             .to_vec();
@@ -101,7 +112,7 @@ impl LocalCluster {
             args.push(data.join(format!("data-{index}")).into());
         }
         args.extend(rest.arguments.iter().map(OsString::from));
-        ServerProcess::start_with(&self.program, &args)
+        args
     }
 
     /// The file that describes it.
@@ -229,10 +240,32 @@ fn write_files(folder: &Path, places: &[SocketAddr]) -> Result<PathBuf, ClusterB
     write("cluster.toml", &text)
 }
 
-/// Addresses that nobody listens on now.
+/// Where nodes take each other: below the ports that Linux gives to whoever asks for any (`ip_local_port_range`, 32768 and
+/// more by default), since a node may ask for some before the next one has its own.
+const PORTS: Range<u16> = 20_000..32_000;
+
+/// Addresses that nobody listens on now, and others at each call.
 fn free_places(count: usize) -> io::Result<Vec<SocketAddr>> {
-    let listeners = (0..count).map(|_| TcpListener::bind((Ipv4Addr::LOCALHOST, 0)));
-    let listeners = listeners.collect::<io::Result<Vec<_>>>()?;
+    static TRIED: AtomicU32 = AtomicU32::new(0);
+    let first = process::id().wrapping_mul(61);
+    let mut listeners = Vec::new();
+    for _ in PORTS {
+        if listeners.len() == count {
+            break;
+        }
+        let number = first.wrapping_add(TRIED.fetch_add(1, Ordering::Relaxed));
+        let port = PORTS.start + (number % u32::from(PORTS.end - PORTS.start)) as u16;
+        // Another one may have it.
+        listeners.extend(TcpListener::bind((Ipv4Addr::LOCALHOST, port)));
+    }
+    if listeners.len() < count {
+        let reason = format!(
+            "no {count} ports from {} to {} are free",
+            PORTS.start,
+            PORTS.end - 1
+        );
+        return Err(io::Error::new(io::ErrorKind::AddrInUse, reason));
+    }
     listeners.iter().map(TcpListener::local_addr).collect()
 }
 
