@@ -150,7 +150,7 @@ def test_a_tree_is_an_ordered_map():
 
 
 def test_a_tree_takes_arrays_and_threads():
-    tree = nearfar.Tree(tiers={"near": 256 << 20})
+    tree = nearfar.Tree(tiers={"near": "256MiB"})
     keys = numpy.arange(200_000, dtype=numpy.uint64)
 
     def insert(part):

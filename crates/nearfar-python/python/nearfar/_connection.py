@@ -14,9 +14,7 @@ from . import _nearfar
 from ._progress import Watch
 from ._relation import Relation
 from ._rows import as_stream, gives_rows
-
-Size = int | str
-"""Bytes, as a number or as a text such as ``"64MiB"``."""
+from ._sizes import Size
 
 _open: weakref.WeakSet[_Shared] = weakref.WeakSet()
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from . import _nearfar
-from ._connection import Connection, Size
-from .plan import _bytes
+from ._connection import Connection
+from ._sizes import Size, size_in_bytes
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ def advise(
     columns = rows.fetchall()
     if not columns:
         raise _nearfar.NotFoundError("there are no columns in memory to advise on: make tables first")
-    left = _bytes(near_bytes)
+    left = size_in_bytes(near_bytes)
     advice = []
     for name, column, reads, size in sorted(columns, key=_density, reverse=True):
         is_near = reads > 0 and size <= left

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from . import _nearfar
+from ._sizes import Size, size_in_bytes
 
 if TYPE_CHECKING:
     import numpy
@@ -14,8 +15,8 @@ if TYPE_CHECKING:
 class Tree:
     """An ordered map from integers of 64 bits to integers of 64 bits: a B+tree.
 
-    With ``tiers``, a mapping of tier names to bytes from near to far, its upper nodes are near as far as
-    they fit. Any number of threads may use it, and none waits for Python's lock within it.
+    With ``tiers``, a mapping of tier names to sizes from near to far, such as ``{"near": "64MiB", "far": "1GiB"}``,
+    its upper nodes are near as far as they fit. Any number of threads may use it, and none waits for Python's lock within it.
 
     >>> tree = nearfar.Tree()
     >>> tree[7] = 700
@@ -23,9 +24,10 @@ class Tree:
     (700, False, 1)
     """
 
-    def __init__(self, tiers: Mapping[str, int] | None = None) -> None:
+    def __init__(self, tiers: Mapping[str, Size] | None = None) -> None:
         self._tiers = list(tiers) if tiers else []
-        self._tree = _nearfar.Tree(list(tiers.items()) if tiers else None)
+        sizes = [(name, size_in_bytes(size)) for name, size in tiers.items()] if tiers else None
+        self._tree = _nearfar.Tree(sizes)
 
     def __len__(self) -> int:
         return len(self._tree)
