@@ -3,6 +3,7 @@
 #
 #   crates/nearfar-python/build.sh [wheel|test|bench]...     all three by default
 #   crates/nearfar-python/build.sh driver                    the driver of ADBC for programs without Python
+#   crates/nearfar-python/build.sh notebook                  runs the notebook of the docs, and renders it again
 #
 # wheel: builds it, stripped, below ${CARGO_TARGET_DIR:-target}/wheels. driver: takes libnearfar_driver.so out of it,
 # beside it. test: installs it with pandas, polars, pyarrow and DuckDB into a virtual environment of its own, and runs
@@ -99,6 +100,14 @@ run_tests_of_one() {
         "$tests" --doctest-modules "$package")
 }
 
+notebook() {
+    install "$PYTHON"
+    "$CLEAN/bin/pip" install --quiet nbclient==0.11.0 nbconvert==7.17.2 ipykernel==7.4.0 matplotlib==3.11.2
+    local page
+    page=$(realpath ../../docs/notebooks/tour.ipynb)
+    (cd / && "$CLEAN/bin/python" "$OLDPWD/notebook.py" "$page")
+}
+
 bench() {
     install "$PYTHON"
     (cd / && "$CLEAN/bin/python" "$OLDPWD/tests/bench_fetch.py" --format json)
@@ -107,10 +116,10 @@ bench() {
 [[ $# -gt 0 ]] || set -- wheel test bench
 for step in "$@"; do
     case $step in
-        wheel | driver | bench) "$step" ;;
+        wheel | driver | notebook | bench) "$step" ;;
         test) run_tests ;;
         *)
-            sed -n '2,14s/^# \{0,1\}//p' "${BASH_SOURCE[0]}" >&2
+            sed -n '2,15s/^# \{0,1\}//p' "${BASH_SOURCE[0]}" >&2
             exit 2
             ;;
     esac
