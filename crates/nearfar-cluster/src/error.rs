@@ -35,6 +35,15 @@ pub enum AskError {
         /// The node.
         node: String,
     },
+    /// It has missed a change of the cluster.
+    #[error(
+        "the nodes are in different states of the cluster ({states}): one of them has missed a change; give it its \
+         data directory of then, or make the tables again"
+    )]
+    Behind {
+        /// The states of all nodes.
+        states: String,
+    },
     /// It has said that it can't, or something else than what was asked. It has done nothing.
     #[error("{message}")]
     Refused {
@@ -44,9 +53,14 @@ pub enum AskError {
 }
 
 impl AskError {
-    /// The error of a query that needs the node's rows of `table`.
-    pub fn without_rows_of(&self, table: &str) -> DataFusionError {
-        let what = format!("has rows of `{table}` that are on no other");
+    /// The error of a query that needs the node's rows of `table`, of which there are so many copies.
+    pub fn without_rows_of(&self, table: &str, copies: usize) -> DataFusionError {
+        let others = match copies {
+            1 => "are on no other".to_owned(),
+            2 => "are on one other, which is missing too".to_owned(),
+            copies => format!("are on {} others, which are missing too", copies - 1),
+        };
+        let what = format!("has rows of `{table}` that {others}");
         failed_query(match self {
             Self::Silent { node, address, .. } => {
                 format!("node `{node}` at {address} does not answer, and {what}: start it again")
@@ -54,6 +68,7 @@ impl AskError {
             Self::Stopping { .. } => {
                 format!("{self}, and {what}: repeat the query when it has been started again")
             }
+            Self::Behind { .. } => format!("{self} (a node {what})"),
             Self::Refused { message } => format!("a node that {what} says: {message}"),
         })
     }

@@ -11,20 +11,66 @@ use twox_hash::XxHash3_64;
 /// Where the rows of a table are.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum TableHome {
-    /// Each on one node, which the values of these columns tell.
+    /// Each where the values of some columns tell.
     Distributed {
         /// The columns, in the order in which they count.
         columns: Vec<String>,
+        /// On how many nodes each row is: the one that its key tells, and those behind it in the list.
+        #[serde(default = "one_copy")]
+        copies: usize,
     },
     /// All on every node.
     Replicated,
 }
 
+/// Before tables had copies, their homes did not tell how many.
+fn one_copy() -> usize {
+    1
+}
+
+impl TableHome {
+    /// How many tables a node has for such a table: its own share, and those of nodes before it.
+    pub fn tables(&self) -> usize {
+        match self {
+            Self::Distributed { copies, .. } => *copies,
+            Self::Replicated => 1,
+        }
+    }
+}
+
+/// What begins the names of tables that have the rows of other nodes.
+const COPY_PREFIX: &str = "nearfar_copy_";
+
+/// The table in which a node keeps a share of `table`: its own with rank 0, that of the node before it with rank 1, and
+/// so on.
+pub fn kept_in(table: &str, rank: usize) -> String {
+    match rank {
+        0 => table.to_owned(),
+        rank => format!("{COPY_PREFIX}{rank}_of_{table}"),
+    }
+}
+
+/// Whether a table has the rows of another node.
+pub fn is_copy(table: &str) -> bool {
+    table.starts_with(COPY_PREFIX)
+}
+
+/// The node that keeps a share with this rank.
+pub fn keeper(share: usize, rank: usize, nodes: usize) -> usize {
+    (share + rank) % nodes
+}
+
+/// The rank with which `node` keeps a share.
+pub fn rank(share: usize, node: usize, nodes: usize) -> usize {
+    (node + nodes - share) % nodes
+}
+
 impl From<&Distributed> for TableHome {
     fn from(clause: &Distributed) -> Self {
         match clause {
-            Distributed::By(columns) => Self::Distributed {
+            Distributed::By { columns, copies } => Self::Distributed {
                 columns: columns.clone(),
+                copies: *copies,
             },
             Distributed::Replicated => Self::Replicated,
         }
@@ -105,6 +151,25 @@ mod tests {
                 "node {node} has {rows} of 1000 rows"
             );
         }
+    }
+
+    #[test]
+    fn homes_of_before_have_one_copy() {
+        let home: TableHome =
+            serde_json::from_str(r#"{"Distributed":{"columns":["a"]}}"#).expect("a home");
+        assert_eq!(home.tables(), 1);
+    }
+
+    #[test]
+    fn a_share_is_kept_by_nodes_in_a_ring() {
+        let keepers = |share| (0..2).map(move |rank| keeper(share, rank, 3));
+        assert_eq!(keepers(2).collect::<Vec<_>>(), [2, 0]);
+        for share in 0..3 {
+            for (at, node) in keepers(share).enumerate() {
+                assert_eq!(rank(share, node, 3), at);
+            }
+        }
+        assert!(is_copy(&kept_in("t", 1)) && !is_copy(&kept_in("t", 0)));
     }
 
     #[test]

@@ -10,7 +10,7 @@ use std::net::SocketAddr;
 use crate::home::TableHome;
 
 /// Changes with every change of what nodes say to each other.
-pub const PROTOCOL: u32 = 2;
+pub const PROTOCOL: u32 = 3;
 
 /// A request.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -38,34 +38,63 @@ pub enum Request {
         /// What [`Reply::Locked`] said.
         ticket: u64,
     },
-    /// Create, drop or empty a table.
-    Define {
-        /// The statement.
-        sql: String,
-        /// The table.
-        table: String,
-        /// Where its rows are from now on; nothing if the table is dropped, or stays where it is.
-        home: Option<TableHome>,
-        /// The state that is left, and the one that is reached.
-        change: Change,
-    },
-    /// Are the rows of a load here, to be committed soon?
+    /// Are you ready for a step, whose coordinator says soon whether it is taken?
     Hold {
-        /// The load.
-        load: u64,
-    },
-    /// Make the rows of a load seen.
-    Commit {
-        /// The load.
-        load: u64,
+        /// The step.
+        step: Step,
         /// The state that is left, and the one that is reached.
         change: Change,
+        /// The node that asks, by its place in the list.
+        coordinator: usize,
     },
+    /// Take the step that you are ready for.
+    Take {
+        /// What [`Request::Hold`] said.
+        change: Change,
+    },
+    /// Was this step taken? Asked of the first node.
+    Outcome {
+        /// What [`Request::Hold`] said.
+        change: Change,
+    },
+    /// How are the tables made? Asked by a node that has lost them.
+    Definitions,
     /// Forget the rows of a load.
     Abort {
         /// The load.
         load: u64,
     },
+}
+
+/// What leads to the next state.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub enum Step {
+    /// Make the rows of a load seen.
+    Load(u64),
+    /// Make, drop or empty a table.
+    Define(TableDefinition),
+}
+
+/// How a table is made, dropped or emptied.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct TableDefinition {
+    /// The table.
+    pub table: String,
+    /// Where its rows are from now on; nothing if it is dropped, or stays where it is.
+    pub home: Option<TableHome>,
+    /// The statements, which run in one transaction.
+    pub sql: Vec<String>,
+}
+
+/// What has become of a step.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Outcome {
+    /// It was taken.
+    Taken,
+    /// It was not, and is not going to be.
+    NotTaken,
+    /// That is open.
+    Undecided,
 }
 
 /// A step from one state of the cluster to the next.
@@ -181,12 +210,11 @@ pub enum Reply {
         nodes: Vec<(String, SocketAddr)>,
     },
     /// To [`Request::Pin`].
-    Pinned {
-        /// The state that is kept.
-        state: State,
-        /// The rows of each table in it.
-        rows: BTreeMap<String, u64>,
-    },
+    Pinned(PinnedState),
+    /// To [`Request::Outcome`].
+    Outcome(Outcome),
+    /// To [`Request::Definitions`].
+    Definitions(Vec<TableDefinition>),
     /// To [`Request::Lock`].
     Locked {
         /// For [`Request::Unlock`].
@@ -203,13 +231,34 @@ pub enum Reply {
     },
 }
 
-/// Which rows a stream asks for: those of one partition of a plan that reads this node's tables.
+/// A state of a node that is kept for a query.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct PinnedState {
+    /// [`Hello::life`] of the node.
+    pub life: u64,
+    /// The state.
+    pub state: State,
+    /// The rows of each table in it, also of those that are copies of other nodes' shares.
+    pub rows: BTreeMap<String, u64>,
+}
+
+/// Which rows a stream asks for.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Read {
-    /// The plan, as bytes.
-    pub plan: Vec<u8>,
-    /// The partition.
-    pub partition: usize,
+pub enum Read {
+    /// Those of one partition of a plan that reads this node's tables.
+    Plan {
+        /// The plan, as bytes.
+        plan: Vec<u8>,
+        /// The partition.
+        partition: usize,
+    },
+    /// All of a table of this node, as a pin keeps it.
+    Kept {
+        /// The table.
+        table: String,
+        /// The pin.
+        pin: u64,
+    },
 }
 
 /// Which load a stream of rows belongs to.
@@ -217,8 +266,12 @@ pub struct Read {
 pub struct Load {
     /// The load.
     pub load: u64,
-    /// The table.
+    /// The table, of those of the node that takes the rows.
     pub table: String,
+    /// The state of the node that sends them.
+    pub state: State,
+    /// How many tables of that node get rows of the load, each from a stream of its own.
+    pub tables: usize,
     /// The node that sends them, by its place in the list.
     pub coordinator: usize,
 }

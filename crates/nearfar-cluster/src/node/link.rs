@@ -31,6 +31,8 @@ use crate::messages::{Hello, Reply, Request};
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
 /// The same of one that does not answer a question that takes no time.
 pub const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
+/// The same of one that has not answered the question before either.
+const SILENT_TIMEOUT: Duration = Duration::from_secs(1);
 /// How often a silent connection is tried, so that a node that is gone is noticed while it owes rows.
 pub const KEEP_ALIVE: Duration = Duration::from_secs(2);
 
@@ -186,6 +188,20 @@ impl Link {
                 self.set_heard(Heard::Nothing);
                 Err(self.lost(&tonic::Status::deadline_exceeded("it is silent")))
             }
+        }
+    }
+
+    /// The same of a node that others may stand in for: one of which nothing is heard is given little time.
+    ///
+    /// # Errors
+    /// As [`Self::ask`].
+    pub async fn ask_briefly(&self, request: &Request) -> Result<Reply, AskError> {
+        if self.heard() != Heard::Nothing {
+            return self.ask(request).await;
+        }
+        match tokio::time::timeout(SILENT_TIMEOUT, self.ask(request)).await {
+            Ok(reply) => reply,
+            Err(_) => Err(self.lost(&tonic::Status::deadline_exceeded("it is silent"))),
         }
     }
 

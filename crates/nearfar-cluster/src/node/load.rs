@@ -1,17 +1,19 @@
 //! Loads: rows that are on this node in a transaction that nobody sees, until their coordinator has all nodes commit
 //! them or forget them. A load whose coordinator is gone is given up.
 
-use nearfar_sql::engine::Session;
+use nearfar_sql::engine::{Session, TransactionState};
 use nearfar_sql::error::EngineError;
-use std::collections::hash_map::Entry;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
+use tokio::runtime::Handle;
+use tokio::sync::OnceCell;
 
 use super::Node;
 use super::write::{LEASE, LOCK_PATIENCE};
 use crate::error::failed;
-use crate::messages::{Load, Reply, Request, fresh};
+use crate::messages::{Load, Request, fresh};
 
 /// A load whose rows are all here and that has not been heard of for so long is given up: longer than its coordinator
 /// waits for the right to commit it, and then holds that right.
@@ -21,47 +23,89 @@ const LOAD_AGE_MAX: Duration = Duration::from_secs(LOCK_PATIENCE.as_secs() + 2 *
 pub struct Loading {
     /// The node that sends them.
     pub coordinator: usize,
-    /// The rows, once they are all here. Until then only [`Receiving`] has their transaction.
-    complete: Option<Complete>,
-}
-
-/// All rows of a load.
-struct Complete {
-    /// In whose transaction they are.
-    session: Session,
+    rows: Arc<LoadedRows>,
+    /// The tables of which rows have begun to come: this node's share of one, and its copies of other shares.
+    tables: BTreeSet<String>,
+    /// How many of them there are going to be.
+    tables_expected: usize,
+    /// How many of the streams of rows, one for each table, have begun and not come to their end.
+    coming: usize,
     /// When the coordinator was last heard of.
     heard: Instant,
 }
 
 impl Loading {
+    fn is_complete(&self) -> bool {
+        self.coming == 0 && self.tables.len() == self.tables_expected
+    }
+
     fn is_orphan(&self) -> bool {
-        let complete = self.complete.as_ref();
-        complete.is_some_and(|complete| complete.heard.elapsed() > LOAD_AGE_MAX)
+        self.coming == 0 && self.heard.elapsed() > LOAD_AGE_MAX
     }
 }
 
-/// A load whose rows are coming. They are forgotten where this is dropped before they are all here.
-pub struct Receiving {
+/// The rows of a load, in a transaction that is rolled back where they are dropped before it is committed.
+pub struct LoadedRows {
     node: Arc<Node>,
+    session: OnceCell<Session>,
+}
+
+impl LoadedRows {
+    /// The session in whose transaction they are.
+    ///
+    /// # Errors
+    /// A transaction that can't begin.
+    pub async fn session(&self) -> Result<&Session, EngineError> {
+        let begun = self.session.get_or_try_init(|| async {
+            let session = self.node.session();
+            session.execute("BEGIN").await?;
+            Result::<_, EngineError>::Ok(session)
+        });
+        begun.await
+    }
+}
+
+impl Drop for LoadedRows {
+    fn drop(&mut self) {
+        let Some(session) = self.session.take() else {
+            return;
+        };
+        // The server is dropped within its runtime, or with it.
+        if session.transaction_state() != TransactionState::Idle
+            && let Ok(runtime) = Handle::try_current()
+        {
+            runtime.spawn(async move { roll_back(&session).await });
+        }
+    }
+}
+
+/// Rows of a load that are coming, for one table. The load is forgotten where this is dropped before they are all here.
+pub struct Receiving {
     load: u64,
     is_complete: bool,
-    /// In whose transaction they go.
-    pub session: Session,
+    rows: Arc<LoadedRows>,
 }
 
 impl Receiving {
+    /// As [`LoadedRows::session`].
+    ///
+    /// # Errors
+    /// As there.
+    pub async fn session(&self) -> Result<&Session, EngineError> {
+        self.rows.session().await
+    }
+
     /// Says that the rows are all here.
     ///
     /// # Errors
     /// A load that was aborted meanwhile.
     pub fn complete(mut self) -> Result<(), EngineError> {
-        let mut loads = self.node.loads.lock();
+        let node = &self.rows.node;
+        let mut loads = node.loads.lock();
         let loading = loads.get_mut(&self.load);
-        let loading = loading.ok_or_else(|| self.node.without_load())?;
-        loading.complete = Some(Complete {
-            session: self.session.clone(),
-            heard: Instant::now(),
-        });
+        let loading = loading.ok_or_else(|| node.without_load())?;
+        loading.coming -= 1;
+        loading.heard = Instant::now();
         drop(loads);
         self.is_complete = true;
         Ok(())
@@ -70,14 +114,9 @@ impl Receiving {
 
 impl Drop for Receiving {
     fn drop(&mut self) {
-        if self.is_complete {
-            return;
-        }
-        self.node.loads.lock().remove(&self.load);
-        let session = self.session.clone();
-        // The server is dropped within its runtime, or with it.
-        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
-            runtime.spawn(async move { roll_back(&session).await });
+        if !self.is_complete {
+            // Those that are coming for other tables have the rows until they are dropped too.
+            self.rows.node.loads.lock().remove(&self.load);
         }
     }
 }
@@ -112,7 +151,7 @@ impl Sent {
 
 impl Drop for Sent {
     fn drop(&mut self) {
-        let Ok(runtime) = tokio::runtime::Handle::try_current() else {
+        let Ok(runtime) = Handle::try_current() else {
             return;
         };
         if self.may_be_committed {
@@ -128,55 +167,68 @@ impl Drop for Sent {
 }
 
 impl Node {
-    /// Begins a load, in whose transaction rows are added that nobody sees.
+    /// Begins to take rows of a load for a table, in the load's transaction, whose rows nobody sees.
     ///
     /// # Errors
-    /// A node that is being stopped; a load that has begun already.
-    pub(crate) async fn begin_load(
-        self: &Arc<Self>,
-        load: &Load,
-    ) -> Result<Receiving, EngineError> {
+    /// A node that is being stopped; rows that were sent already, or of a load that is complete.
+    pub(crate) fn begin_load(self: &Arc<Self>, load: &Load) -> Result<Receiving, EngineError> {
         if self.is_draining.load(Ordering::Relaxed) {
             return Err(failed("it is being stopped and takes no more rows"));
         }
-        match self.loads.lock().entry(load.load) {
-            Entry::Occupied(_) => return Err(failed("it has rows of this load already")),
-            Entry::Vacant(free) => free.insert(Loading {
-                coordinator: load.coordinator,
-                complete: None,
+        self.check_table(load)?;
+        let mut loads = self.loads.lock();
+        let loading = loads.entry(load.load).or_insert_with(|| Loading {
+            coordinator: load.coordinator,
+            rows: Arc::new(LoadedRows {
+                node: Arc::clone(self),
+                session: OnceCell::new(),
             }),
-        };
-        let receiving = Receiving {
-            node: Arc::clone(self),
+            tables: BTreeSet::new(),
+            tables_expected: load.tables,
+            coming: 0,
+            heard: Instant::now(),
+        });
+        if !loading.tables.insert(load.table.clone()) {
+            return Err(failed("it has rows of this load already"));
+        }
+        loading.coming += 1;
+        Ok(Receiving {
             load: load.load,
             is_complete: false,
-            session: self.session(),
-        };
-        receiving.session.execute("BEGIN").await?;
-        Ok(receiving)
+            rows: Arc::clone(&loading.rows),
+        })
+    }
+
+    /// Checks that there is the table that gets the rows of a load.
+    ///
+    /// # Errors
+    /// A table that this node has not, most likely since it has missed a change.
+    fn check_table(&self, load: &Load) -> Result<(), EngineError> {
+        if self.kept(&load.table).is_none() {
+            self.check_state(self.reached_state(), load.state)?;
+        }
+        Ok(())
     }
 
     /// Keeps the rows of a load for its commit, which is near.
     ///
     /// # Errors
     /// Rows that are not here, or not all.
-    pub(crate) fn hold(&self, load: u64) -> Result<Reply, EngineError> {
+    pub(super) fn keep_load(&self, load: u64) -> Result<(), EngineError> {
         let mut loads = self.loads.lock();
-        let loading = loads.get_mut(&load);
-        let complete = loading.and_then(|loading| loading.complete.as_mut());
+        let complete = loads.get_mut(&load).filter(|it| it.is_complete());
         complete.ok_or_else(|| self.without_load())?.heard = Instant::now();
-        Ok(Reply::Done)
+        Ok(())
     }
 
-    /// The session of a load that is to be committed.
+    /// The rows of a load that is to be committed.
     ///
     /// # Errors
     /// Rows that are not here, or not all.
-    pub(super) fn finish_load(&self, load: u64) -> Result<Session, EngineError> {
+    pub(super) fn finish_load(&self, load: u64) -> Result<Arc<LoadedRows>, EngineError> {
         let loading = self.loads.lock().remove(&load);
-        let complete = loading.and_then(|loading| loading.complete);
-        let complete = complete.ok_or_else(|| self.without_load())?;
-        Ok(complete.session)
+        let complete = loading.filter(Loading::is_complete);
+        Ok(complete.ok_or_else(|| self.without_load())?.rows)
     }
 
     fn without_load(&self) -> EngineError {
@@ -188,38 +240,33 @@ impl Node {
     }
 
     /// Forgets the rows of a load, here: those that are still coming when the last of them has come.
-    pub(crate) async fn abort(&self, load: u64) {
-        let loading = self.loads.lock().remove(&load);
-        if let Some(complete) = loading.and_then(|loading| loading.complete) {
-            roll_back(&complete.session).await;
-        }
+    pub(crate) fn abort(&self, load: u64) {
+        let forgotten = self.loads.lock().remove(&load);
+        drop(forgotten);
     }
 
     /// Forgets the rows of loads whose coordinators are gone.
-    pub(crate) async fn give_up_orphans(&self) {
-        for session in self.take_loads(Loading::is_orphan) {
-            tracing::warn!("a load is given up: its coordinator is not heard of");
-            roll_back(&session).await;
+    pub(crate) fn give_up_orphans(&self) {
+        let orphans = self.take_loads(Loading::is_orphan);
+        if !orphans.is_empty() {
+            tracing::warn!("loads are given up: their coordinators are not heard of");
         }
     }
 
     /// Forgets the rows of a node's loads.
-    pub(super) async fn give_up_loads_of(&self, coordinator: usize) {
-        for session in self.take_loads(|loading| loading.coordinator == coordinator) {
-            roll_back(&session).await;
-        }
+    pub(super) fn give_up_loads_of(&self, coordinator: usize) {
+        drop(self.take_loads(|loading| loading.coordinator == coordinator));
     }
 
-    /// Removes loads; the sessions of those that are complete.
-    fn take_loads(&self, is_over: impl Fn(&Loading) -> bool) -> Vec<Session> {
+    /// Removes loads, but for one that this node is ready to commit: the first node decides on that.
+    fn take_loads(&self, is_over: impl Fn(&Loading) -> bool) -> Vec<Loading> {
         let mut loads = self.loads.lock();
-        let over = loads.extract_if(|_, loading| is_over(loading));
-        let complete = over.filter_map(|(_, loading)| loading.complete);
-        complete.map(|complete| complete.session).collect()
+        let over = loads.extract_if(|load, loading| is_over(loading) && !self.is_held(*load));
+        over.map(|(_, loading)| loading).collect()
     }
 }
 
-async fn roll_back(session: &Session) {
+pub(super) async fn roll_back(session: &Session) {
     if let Err(error) = session.execute("ROLLBACK").await {
         tracing::warn!(%error, "a load can't be rolled back");
     }

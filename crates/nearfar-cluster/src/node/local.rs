@@ -1,11 +1,13 @@
 //! What of the cluster's tables is on this node, and the states of it that queries read.
 
 use arrow::array::AsArray;
+use datafusion::common::TableReference;
 use datafusion::error::Result;
+use datafusion::physical_plan::ExecutionPlan;
 use nearfar_sql::engine::{Session, StatementResult};
 use nearfar_sql::error::EngineError;
-use nearfar_sql::scan::table_of;
-use nearfar_table::table::Table;
+use nearfar_sql::scan::{RoutedScan, local_scan, table_of};
+use nearfar_table::table::{Snapshot, Table};
 use nearfar_table::transaction::DatabaseSnapshot;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,8 +16,8 @@ use std::time::{Duration, Instant};
 
 use super::Node;
 use crate::error::{failed, failed_query};
-use crate::home::TableHome;
-use crate::messages::{Change, Hello, Reply, State};
+use crate::home::{TableHome, kept_in};
+use crate::messages::{Change, Hello, PinnedState, Reply, State, TableDefinition};
 
 /// A pin whose query has not been heard of for so long is given up: its coordinator is gone.
 const PIN_AGE_MAX: Duration = Duration::from_secs(3600);
@@ -25,8 +27,36 @@ const PIN_AGE_MAX: Duration = Duration::from_secs(3600);
 pub struct LocalTable {
     /// Where its rows are.
     pub home: TableHome,
-    /// Those that are here.
+    /// The statements that make it; none where a version made it that did not write them down.
+    pub definition: Vec<String>,
+    /// Those that are here because this is their node.
     pub table: Arc<Table>,
+    /// Copies of those of the nodes before this one, the next one first.
+    pub copies: Vec<Arc<Table>>,
+}
+
+impl LocalTable {
+    /// All that this node keeps of it.
+    fn all(&self) -> impl Iterator<Item = &Arc<Table>> {
+        std::iter::once(&self.table).chain(&self.copies)
+    }
+
+    /// What this node keeps with a rank: its own rows with 0, copies with others.
+    ///
+    /// # Errors
+    /// A rank that the table's number of copies does not reach.
+    pub fn kept(&self, rank: usize) -> Result<&Arc<Table>> {
+        let kept = match rank {
+            0 => Some(&self.table),
+            rank => self.copies.get(rank - 1),
+        };
+        kept.ok_or_else(|| {
+            failed_query(format!(
+                "there is no copy {rank} of `{}` on this node",
+                self.table.name()
+            ))
+        })
+    }
 }
 
 /// A state of this node that a query reads.
@@ -47,11 +77,10 @@ impl Node {
         let state = self.state.lock().await;
         let snapshot = self.engine.database().snapshot();
         let tables = self.tables.read();
-        let rows = tables.iter().map(|(name, local)| {
-            let rows = snapshot
-                .table(&local.table)
-                .map_or(0, |snapshot| snapshot.rows());
-            (name.clone(), rows as u64)
+        let kept = tables.values().flat_map(LocalTable::all);
+        let rows = kept.map(|table| {
+            let rows = snapshot.table(table).map_or(0, Snapshot::rows);
+            (table.name().to_owned(), rows as u64)
         });
         let rows: BTreeMap<String, u64> = rows.collect();
         drop(tables);
@@ -64,10 +93,11 @@ impl Node {
             coordinator,
         };
         pins.insert(pin, pinned);
-        Reply::Pinned {
+        Reply::Pinned(PinnedState {
+            life: self.life,
             state: *state,
             rows,
-        }
+        })
     }
 
     /// Takes note of a node: if it has been started again, its queries and loads of before are over.
@@ -79,7 +109,7 @@ impl Node {
         if before.is_some_and(|before| before != other.life) {
             let is_over = |pinned: &Pinned| pinned.coordinator == coordinator;
             self.pins.lock().retain(|_, pinned| !is_over(pinned));
-            self.give_up_loads_of(coordinator).await;
+            self.give_up_loads_of(coordinator);
         }
     }
 
@@ -134,19 +164,26 @@ impl Node {
     pub(crate) async fn restore(&self) -> Result<(), EngineError> {
         let session = self.session();
         for sql in [
-            "CREATE TABLE IF NOT EXISTS nearfar_cluster_tables (name TEXT NOT NULL, home TEXT NOT NULL)",
+            "CREATE TABLE IF NOT EXISTS nearfar_cluster_tables \
+             (name TEXT NOT NULL, home TEXT NOT NULL, definition TEXT NOT NULL DEFAULT '[]')",
             "CREATE TABLE IF NOT EXISTS nearfar_cluster_state (version BIGINT NOT NULL, step BIGINT NOT NULL)",
         ] {
             session.execute(sql).await?;
         }
-        let kept = session
-            .context()
-            .table_provider("nearfar_cluster_state")
-            .await?;
-        if kept.schema().index_of("step").is_err() {
-            // Nodes of protocol 1 count steps only.
-            let sql = "ALTER TABLE nearfar_cluster_state ADD COLUMN step BIGINT NOT NULL DEFAULT 0";
-            session.execute(sql).await?;
+        // Nodes of protocol 1 count steps only, and those of protocol 2 do not write down how tables are made.
+        for (table, column, definition) in [
+            ("nearfar_cluster_state", "step", "BIGINT NOT NULL DEFAULT 0"),
+            (
+                "nearfar_cluster_tables",
+                "definition",
+                "TEXT NOT NULL DEFAULT '[]'",
+            ),
+        ] {
+            let kept = session.context().table_provider(table).await?;
+            if kept.schema().index_of(column).is_err() {
+                let sql = format!("ALTER TABLE {table} ADD COLUMN {column} {definition}");
+                session.execute(&sql).await?;
+            }
         }
         let sql = "SELECT version::text, step::text FROM nearfar_cluster_state";
         let state = match texts(&session, sql).await?.first() {
@@ -165,38 +202,99 @@ impl Node {
 
     /// Reads which tables there are, and where their rows are.
     pub(crate) async fn read_tables(&self, session: &Session) -> Result<(), EngineError> {
-        let rows = texts(session, "SELECT name, home FROM nearfar_cluster_tables").await?;
+        let sql = "SELECT name, home, definition FROM nearfar_cluster_tables";
+        let rows = texts(session, sql).await?;
         let mut tables = BTreeMap::new();
         for row in rows {
-            let [name, home] = &row[..] else {
+            let [name, home, definition] = &row[..] else {
                 return Err(failed("a table of the cluster without a home"));
             };
             let home: TableHome = serde_json::from_str(home)
                 .map_err(|error| failed(format!("the home of `{name}` can't be read: {error}")))?;
-            // What says that a table is there is written first, so that no table is without a home.
-            let Ok(provider) = session.context().table_provider(name.as_str()).await else {
+            let definition = serde_json::from_str(definition)
+                .map_err(|error| failed(format!("how `{name}` is made can't be read: {error}")))?;
+            let mut kept = Vec::new();
+            for rank in 0..home.tables() {
+                let name = TableReference::bare(kept_in(name, rank));
+                let found = session.context().table_provider(name).await;
+                kept.extend(
+                    found
+                        .ok()
+                        .and_then(|found| table_of(found.as_ref()).cloned()),
+                );
+            }
+            // What says that a table is there may be written before the table.
+            if kept.len() < home.tables() {
                 continue;
+            }
+            let table = kept.remove(0);
+            let copies = kept;
+            let local = LocalTable {
+                home,
+                definition,
+                table,
+                copies,
             };
-            let Some(table) = table_of(provider.as_ref()).cloned() else {
-                continue;
-            };
-            tables.insert(name.clone(), LocalTable { home, table });
+            tables.insert(name.clone(), local);
         }
         *self.tables.write() = tables;
         Ok(())
     }
 
-    /// Takes a step that begins in the state that this node is in.
+    /// How the cluster's tables are made.
+    pub(crate) fn definitions(&self) -> Vec<TableDefinition> {
+        let tables = self.tables.read();
+        let definitions = tables.iter().map(|(name, local)| TableDefinition {
+            table: name.clone(),
+            home: Some(local.home.clone()),
+            sql: local.definition.clone(),
+        });
+        definitions.collect()
+    }
+
+    /// The table of this node that is called so here, if it keeps rows of the cluster.
+    pub(super) fn kept(&self, name: &str) -> Option<Arc<Table>> {
+        let tables = self.tables.read();
+        let mut kept = tables.values().flat_map(LocalTable::all);
+        kept.find(|kept| kept.name() == name).cloned()
+    }
+
+    /// The scan of all of a table of this node that is called so here, in the state that a pin keeps.
+    ///
+    /// # Errors
+    /// A table or a pin that is not there.
+    pub(crate) fn kept_in_pin(&self, table: &str, pin: u64) -> Result<Arc<dyn ExecutionPlan>> {
+        let pinned = self.pinned(pin)?;
+        let of_pin = self.kept(table).and_then(|table| {
+            let snapshot = pinned.snapshot.table(&table).cloned();
+            Some((table, snapshot?))
+        });
+        let (table, snapshot) =
+            of_pin.ok_or_else(|| failed_query(format!("there is no table `{table}` here")))?;
+        let scan = RoutedScan {
+            projection: (0..table.schema().fields().len()).collect(),
+            filters: Vec::new(),
+            fetch: None,
+        };
+        local_scan(&table, snapshot, scan, 1, self.engine.costs())
+    }
+
+    /// The last state that this node has reached.
+    pub(crate) fn reached_state(&self) -> State {
+        *self.reached.lock()
+    }
+
+    /// Checks that this node, which is in the state `own`, is in that of a coordinator.
     ///
     /// # Errors
     /// Another state: this node has missed a step, or is ahead.
-    pub(crate) fn check_step(&self, state: State, change: Change) -> Result<(), EngineError> {
-        match state == change.from {
+    pub(crate) fn check_state(&self, own: State, expected: State) -> Result<(), EngineError> {
+        match own == expected {
             true => Ok(()),
             false => Err(failed(format!(
-                "node `{}` is at state {state} of the cluster, and not at {}: repeat the statement",
-                self.name_of(self.me),
-                change.from
+                "node `{}` is at state {own} of the cluster, and not at {expected}: one of them has missed a change, \
+                 or the cluster was changed meanwhile; repeat the statement",
+                self.name_of(self.me)
             ))),
         }
     }

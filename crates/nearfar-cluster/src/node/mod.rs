@@ -1,5 +1,7 @@
 //! A node: its tables, its links to the others, and what it does for them.
 
+mod catch_up;
+mod held;
 mod link;
 mod load;
 mod local;
@@ -18,8 +20,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use crate::config::ClusterFile;
 use crate::error::{AskError, failed_query};
-use crate::home::TableHome;
+use crate::home::{TableHome, keeper};
 use crate::messages::{Hello, PROTOCOL, State};
+use crate::plan::QueryPin;
 
 /// A node of a cluster, which this process is.
 pub struct Node {
@@ -41,12 +44,29 @@ pub struct Node {
     /// Those of other nodes, as they were last heard of.
     pub(crate) lives: Mutex<HashMap<usize, u64>>,
     pub(crate) loads: Mutex<HashMap<u64, load::Loading>>,
+    /// The step that this node is ready for.
+    pub(crate) held: Mutex<Option<held::Held>>,
+    /// The states that other nodes were in when they were last heard of.
+    pub(crate) seen: Mutex<HashMap<usize, State>>,
+    pub(crate) is_catching_up: AtomicBool,
     /// Who may change the cluster, on the first node.
     pub(crate) writer: Mutex<Option<write::Lease>>,
     pub(crate) is_draining: AtomicBool,
     pub(crate) queries: AtomicU64,
     pub(crate) failures: AtomicU64,
+    pub(crate) retries: AtomicU64,
+    /// The states of nodes of which one was found to be behind, and is not waited for any more.
+    pub(crate) behind: Mutex<Option<String>>,
     pub(crate) worker: std::sync::OnceLock<datafusion_distributed::Worker>,
+}
+
+/// A node that a query has lost.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Lost {
+    /// It does not answer.
+    Silent(String),
+    /// It was started again since, and knows nothing of the query.
+    Restarted(String),
 }
 
 impl std::fmt::Debug for Node {
@@ -220,6 +240,12 @@ impl Node {
             "Queries coordinated here that a node has failed.",
             &single(self.failures.load(Ordering::Relaxed)),
         );
+        add(
+            "nearfar_cluster_retries_total",
+            "counter",
+            "Queries coordinated here that were run again without a node that was lost.",
+            &single(self.retries.load(Ordering::Relaxed)),
+        );
         text
     }
 
@@ -235,26 +261,45 @@ impl Node {
         self.queries.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// What is to be said of a query that has failed: which nodes do not answer, if some do not.
-    pub(crate) async fn blamed(
-        &self,
-        error: datafusion::error::DataFusionError,
-    ) -> datafusion::error::DataFusionError {
+    pub(crate) fn count_failure(&self) {
         self.failures.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn count_retry(&self) {
+        self.retries.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// The nodes that take part in a query and have not its plans any more, or can't be asked.
+    pub(crate) async fn lost_since(&self, pin: Option<&QueryPin>) -> Vec<Lost> {
         let own = self.hello().await;
-        let mut down = Vec::new();
-        for (index, link) in self.links.iter().enumerate() {
-            if index != self.me && matches!(link.hello(&own).await, Err(AskError::Silent { .. })) {
-                down.push(format!("`{}` at {}", link.name(), link.address()));
+        let taking_part = self.links.iter().enumerate().filter_map(|(index, link)| {
+            let life = match pin.map(|pin| &pin.nodes[index]) {
+                Some(Ok(pinned)) => Some(pinned.life),
+                Some(Err(_)) => return None,
+                None => None,
+            };
+            (index != self.me).then_some((link, life))
+        });
+        let own = &own;
+        let asked = taking_part.map(|(link, life)| async move {
+            let name = || format!("`{}` at {}", link.name(), link.address());
+            match link.hello(own).await {
+                Err(AskError::Silent { .. }) => Some(Lost::Silent(name())),
+                Ok(hello) if life.is_some_and(|life| life != hello.life) => {
+                    Some(Lost::Restarted(name()))
+                }
+                _ => None,
             }
-        }
-        match &down[..] {
-            [] => error,
-            down => failed_query(format!(
-                "node {} does not answer, and its rows are on no other: start it again, and repeat the query",
-                down.join(" and ")
-            )),
-        }
+        });
+        let lost = futures::future::join_all(asked).await;
+        lost.into_iter().flatten().collect()
+    }
+
+    /// The first node of which something is heard, of `node` and those behind it.
+    pub(crate) fn first_heard(&self, node: usize) -> usize {
+        let nodes = (0..self.nodes()).map(|rank| keeper(node, rank, self.nodes()));
+        let mut heard = nodes.filter(|node| self.links[*node].heard() != Heard::Nothing);
+        heard.next().unwrap_or(self.me)
     }
 
     /// Whether nothing is heard of a node that asks for something here.

@@ -6,21 +6,22 @@
 //! lasts, so that another one has changed the cluster, is refused there before others hear of its step. States are
 //! told apart by a number that each coordinator draws, so that two steps are never taken for one.
 //!
-//! A query reads nodes of one state only: where a node is lost during the step, queries over divided tables
-//! are refused until it has taken it, or its tables were made again. They never read half a change.
+//! A query reads nodes of one state only, and does without those that are behind where others have copies of their
+//! rows. A node that is lost during the step takes it later ([`super::held`]), or gets the state that it leads to from
+//! the others ([`super::catch_up`]). Queries never read half a change.
 
+use datafusion::common::TableReference;
 use nearfar_sql::engine::Session;
 use nearfar_sql::error::EngineError;
-use nearfar_sql::sql::Statement;
 use nearfar_table::transaction::CommitGate;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::Node;
-use super::load::Sent;
+use super::load::{Sent, roll_back};
 use crate::error::{AskError, failed};
 use crate::home::TableHome;
-use crate::messages::{Change, Reply, Request, fresh};
+use crate::messages::{Change, Reply, Request, Step, TableDefinition, fresh};
 
 /// Who may change the cluster loses the right after so long: all steps take less, or their coordinator is gone.
 pub const LEASE: Duration = Duration::from_secs(20);
@@ -82,8 +83,8 @@ impl Node {
         }
     }
 
-    /// Has every node take one step, which `request` is for the given change. All of them have to hold the rows that
-    /// were `sent` before, if there are some. A step that has passed `gate` goes on where the statement is given up.
+    /// Has every node take one step, whose rows were `sent` before, if it has some. A step that has passed `gate` goes on
+    /// where the statement is given up.
     ///
     /// # Errors
     /// A node that does not answer or refuses, before the step or in it; a gate that is closed.
@@ -91,7 +92,7 @@ impl Node {
         self: &Arc<Self>,
         sent: Option<Sent>,
         gate: &CommitGate,
-        request: impl FnOnce(Change) -> Request,
+        step: Step,
     ) -> Result<(), EngineError> {
         let first = self.link(0);
         let right = match first.ask_patiently(&Request::Lock).await? {
@@ -101,10 +102,9 @@ impl Node {
             },
             other => return Err(first.unexpected(&other).into()),
         };
-        let change = self.prepare(sent.as_ref().map(Sent::load), gate).await?;
-        let request = request(change);
+        let change = self.prepare(step, gate).await?;
         let stepping = tokio::spawn(async move {
-            let taken = right.node.take_everywhere(&request, sent).await;
+            let taken = right.node.take_everywhere(change, sent).await;
             drop(right);
             taken
         });
@@ -113,42 +113,41 @@ impl Node {
             .unwrap_or_else(|error| Err(failed(error.to_string())))
     }
 
-    /// The step that all nodes are ready for.
-    async fn prepare(&self, load: Option<u64>, gate: &CommitGate) -> Result<Change, EngineError> {
+    /// Makes all nodes ready for a step, the first one before the others.
+    async fn prepare(&self, step: Step, gate: &CommitGate) -> Result<Change, EngineError> {
         let own = self.hello().await;
         let asked = self.links().iter().map(|link| link.hello(&own));
-        let held = load.into_iter().flat_map(|load| {
-            let links = self.links().iter();
-            links.map(move |link| async move { link.ask(&Request::Hold { load }).await })
-        });
-        let (hellos, _held) = tokio::try_join!(
-            futures::future::try_join_all(asked),
-            futures::future::try_join_all(held)
-        )?;
+        let hellos = futures::future::try_join_all(asked).await?;
         if let Some(other) = hellos.iter().find(|other| other.state != own.state) {
             return Err(failed(format!(
-                "node `{}` is at state {} of the cluster and `{}` at {}: one of them has missed a change; \
-                 give it its data directory of then, or make the tables again",
+                "node `{}` is at state {} of the cluster and `{}` at {}: one of them has missed a change; wait \
+                 until it has caught up, give it its data directory of then, or make the tables again",
                 other.node, other.state, own.node, own.state
             )));
         }
+        let change = Change::of(own.state);
+        let hold = Request::Hold {
+            step,
+            change,
+            coordinator: self.me,
+        };
+        self.link(0).ask(&hold).await?;
+        let others = self.links().iter().skip(1).map(|link| link.ask(&hold));
+        futures::future::try_join_all(others).await?;
         gate.pass()?;
-        Ok(Change::of(own.state))
+        Ok(change)
     }
 
     /// Has every node take a step, the first one before the others. Rows that were sent are forgotten where the first
     /// one refuses; from then on, nodes that did not answer may still take it.
-    async fn take_everywhere(
-        &self,
-        request: &Request,
-        sent: Option<Sent>,
-    ) -> Result<(), EngineError> {
+    async fn take_everywhere(&self, change: Change, sent: Option<Sent>) -> Result<(), EngineError> {
         let doubt = |what: String| {
             failed(format!(
-                "the change is in doubt: {what}; queries over divided tables are refused until all nodes are in \
-                 one state"
+                "the change is in doubt: {what}; queries that need such a node are refused until it has taken it, or is \
+                 known not to"
             ))
         };
+        let request = &Request::Take { change };
         let (first, others) = (self.link(0), self.links().iter().skip(1));
         let asked = first.ask_patiently(request).await;
         if let (Ok(_) | Err(AskError::Silent { .. }), Some(sent)) = (&asked, sent) {
@@ -179,48 +178,76 @@ impl Node {
         }
     }
 
-    /// Takes the step that makes, drops or empties a table, here.
-    pub(crate) async fn define(
+    /// Makes, drops or empties a table, here: whole, or not at all.
+    pub(super) async fn define(
         &self,
-        sql: &str,
-        table: &str,
-        home: Option<&TableHome>,
+        definition: &TableDefinition,
         change: Change,
-    ) -> Result<Reply, EngineError> {
-        let mut state = self.state.lock().await;
-        self.check_step(*state, change)?;
+    ) -> Result<(), EngineError> {
         let session = self.session();
-        let quoted = table.replace('\'', "''");
-        if let Some(home) = home {
-            let home = serde_json::to_string(home).map_err(|error| failed(error.to_string()))?;
-            let home = home.replace('\'', "''");
-            let forget = format!("DELETE FROM nearfar_cluster_tables WHERE name = '{quoted}'");
-            session.execute(&forget).await?;
-            let known = format!("INSERT INTO nearfar_cluster_tables VALUES ('{quoted}', '{home}')");
-            session.execute(&known).await?;
+        session.execute("BEGIN").await?;
+        if let Err(error) = self.define_in(&session, definition).await {
+            roll_back(&session).await;
+            return Err(error);
         }
-        session.execute(sql).await?;
-        if let Some(TableHome::Distributed { columns }) = home {
-            let made = session.context().table_provider(table).await?;
-            let missing = columns
-                .iter()
-                .find(|column| made.schema().index_of(column).is_err());
-            if let Some(missing) = missing {
-                let name = table.replace('"', "\"\"");
-                session.execute(&format!("DROP TABLE \"{name}\"")).await?;
+        self.write_state(&session, change).await?;
+        session.execute("COMMIT").await?;
+        self.read_tables(&session).await
+    }
+
+    /// Runs the statements of a definition in a transaction, and writes down what they make.
+    async fn define_in(
+        &self,
+        session: &Session,
+        definition: &TableDefinition,
+    ) -> Result<(), EngineError> {
+        for sql in &definition.sql {
+            session.execute(sql).await?;
+        }
+        if let Some(TableHome::Distributed { columns, .. }) = &definition.home {
+            let table = &definition.table;
+            let made = session
+                .context()
+                .table_provider(TableReference::bare(table.as_str()));
+            let made = made.await?;
+            let is_there = |column: &String| made.schema().index_of(column).is_ok();
+            if let Some(missing) = columns.iter().find(|column| !is_there(column)) {
                 return Err(failed(format!(
                     "table `{table}` has no column `{missing}` to be distributed by"
                 )));
             }
         }
-        self.write_state(&session, change).await?;
-        self.read_tables(&session).await?;
-        *state = change.to;
-        *self.reached.lock() = change.to;
-        Ok(Reply::Done)
+        self.write_definition(session, definition).await
     }
 
-    async fn write_state(&self, session: &Session, change: Change) -> Result<(), EngineError> {
+    /// Writes down where the rows of a table are, and how it is made.
+    pub(super) async fn write_definition(
+        &self,
+        session: &Session,
+        definition: &TableDefinition,
+    ) -> Result<(), EngineError> {
+        let Some(home) = &definition.home else {
+            return Ok(());
+        };
+        let wrong = |error: serde_json::Error| failed(error.to_string());
+        let home = serde_json::to_string(home).map_err(wrong)?;
+        let made = serde_json::to_string(&definition.sql).map_err(wrong)?;
+        let [name, home, made] =
+            [&definition.table, &home, &made].map(|text| text.replace('\'', "''"));
+        for sql in [
+            format!("DELETE FROM nearfar_cluster_tables WHERE name = '{name}'"),
+            format!("INSERT INTO nearfar_cluster_tables VALUES ('{name}', '{home}', '{made}')"),
+        ] {
+            session.execute(&sql).await?;
+        }
+        Ok(())
+    }
+
+    pub(super) async fn write_state(
+        &self,
+        session: &Session,
+        change: Change,
+    ) -> Result<(), EngineError> {
         let sql = format!(
             "UPDATE nearfar_cluster_state SET version = {}, step = {}",
             change.to.version,
@@ -230,34 +257,10 @@ impl Node {
     }
 
     /// Makes the rows of a load seen, here.
-    pub(crate) async fn commit(&self, load: u64, change: Change) -> Result<Reply, EngineError> {
-        let mut state = self.state.lock().await;
-        self.check_step(*state, change)?;
-        let session = self.finish_load(load)?;
-        self.write_state(&session, change).await?;
-        session.execute("COMMIT").await?;
-        *state = change.to;
-        *self.reached.lock() = change.to;
-        Ok(Reply::Done)
-    }
-
-    /// Runs a definition on all nodes.
-    ///
-    /// # Errors
-    /// As [`Self::step`].
-    pub(crate) async fn define_everywhere(
-        self: &Arc<Self>,
-        gate: &CommitGate,
-        statement: &Statement,
-        table: &str,
-        home: Option<TableHome>,
-    ) -> Result<(), EngineError> {
-        self.step(None, gate, |change| Request::Define {
-            sql: statement.text().to_owned(),
-            table: table.to_owned(),
-            home: home.clone(),
-            change,
-        })
-        .await
+    pub(super) async fn commit(&self, load: u64, change: Change) -> Result<(), EngineError> {
+        let rows = self.finish_load(load)?;
+        let session = rows.session().await?;
+        self.write_state(session, change).await?;
+        session.execute("COMMIT").await.map(drop)
     }
 }

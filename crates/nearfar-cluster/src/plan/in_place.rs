@@ -334,7 +334,7 @@ fn homes(plan: &Plan) -> Vec<Vec<usize>> {
 
 /// The columns of a leaf by which its table is divided, if it has all of them.
 fn home_of(scan: &ClusterScan) -> Option<Vec<usize>> {
-    let TableHome::Distributed { columns } = scan.node.home(&scan.table)? else {
+    let TableHome::Distributed { columns, .. } = scan.node.home(&scan.table)? else {
         return None;
     };
     let schema = scan.schema();

@@ -24,49 +24,26 @@ use std::fmt;
 use std::sync::{Arc, OnceLock};
 
 use super::codec::encoded;
-use crate::error::{AskError, failed_query};
-use crate::messages::{Read, Request};
-use crate::node::{Heard, Node};
+use super::pin::QueryPin;
+use crate::error::failed_query;
+use crate::home::rank;
+use crate::messages::Read;
+use crate::node::Node;
 
 /// Whose rows some partitions of a leaf are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Share {
-    /// Those of the node of this index.
-    Of(usize),
+    /// Those that belong to the node of this index.
+    Of {
+        /// Whose they are.
+        share: usize,
+        /// The node that reads them: this one, or one that has a copy.
+        reader: usize,
+    },
     /// Those of the node that runs the leaf, which has all rows.
     Here,
     /// Nobody's: there are none.
     Nothing,
-}
-
-/// The state that a query reads on all nodes, as long as one of its plans is there.
-#[derive(Debug)]
-pub struct QueryPin {
-    pub node: Arc<Node>,
-    pub pin: u64,
-    /// The rows of each table, on all nodes together.
-    pub rows: std::collections::BTreeMap<String, u64>,
-    /// Why there is no state of some nodes.
-    pub missing: Vec<AskError>,
-}
-
-impl Drop for QueryPin {
-    fn drop(&mut self) {
-        self.node.unpin(self.pin);
-        let (node, pin) = (Arc::clone(&self.node), self.pin);
-        // Outside of a runtime, the pins of other nodes end by their age.
-        let Ok(runtime) = tokio::runtime::Handle::try_current() else {
-            return;
-        };
-        runtime.spawn(async move {
-            for (index, link) in node.links().iter().enumerate() {
-                // One that is being stopped waits for this.
-                if index != node.me() && link.heard() != Heard::Nothing {
-                    let _forgotten = link.ask(&Request::Unpin { pin }).await;
-                }
-            }
-        });
-    }
 }
 
 /// A scan of a table of the cluster.
@@ -86,7 +63,8 @@ pub struct ClusterScan {
     pub rows: Option<u64>,
     /// The task of the stage that this leaf is for, and how many there are; nothing where it may run anywhere.
     pub task: Option<(usize, usize)>,
-    local: Arc<OnceLock<Arc<dyn ExecutionPlan>>>,
+    /// How this node reads each of the shares, once it does.
+    local: Arc<[OnceLock<Arc<dyn ExecutionPlan>>]>,
     properties: Arc<PlanProperties>,
 }
 
@@ -113,11 +91,11 @@ impl ClusterScan {
             pin: parts.pin,
             pinned: None,
             properties: properties(&schema, parts.shares.len() * parts.width),
+            local: unread(&parts.shares),
             shares: parts.shares,
             width: parts.width,
             rows: None,
             task: parts.task,
-            local: Arc::default(),
         })
     }
 
@@ -126,25 +104,27 @@ impl ClusterScan {
     pub fn of_shares(&self, shares: Vec<Share>, task: Option<(usize, usize)>) -> Self {
         Self {
             properties: properties(&self.schema(), shares.len() * self.width),
+            local: unread(&shares),
             shares,
             task,
             pinned: None,
-            local: Arc::default(),
             ..self.clone()
         }
     }
 
-    /// The rows of one partition of this node's own rows.
+    /// The rows of one partition of the share at place `at`, which this node keeps with this rank.
     fn own_rows(
         &self,
+        at: usize,
+        rank: usize,
         part: usize,
         context: Arc<TaskContext>,
     ) -> Result<SendableRecordBatchStream> {
-        let plan = match self.local.get() {
+        let plan = match self.local[at].get() {
             Some(plan) => plan,
             None => {
-                let plan = self.local_plan()?;
-                self.local.get_or_init(|| plan)
+                let plan = self.local_plan(rank)?;
+                self.local[at].get_or_init(|| plan)
             }
         };
         match part < plan.output_partitioning().partition_count() {
@@ -153,10 +133,12 @@ impl ClusterScan {
         }
     }
 
-    fn local_plan(&self) -> Result<Arc<dyn ExecutionPlan>> {
+    /// The scan of what this node keeps with this rank.
+    fn local_plan(&self, rank: usize) -> Result<Arc<dyn ExecutionPlan>> {
         let local = self.node.table(&self.table)?;
+        let table = local.kept(rank)?;
         let pinned = self.node.pinned(self.pin)?;
-        let snapshot = pinned.snapshot.table(&local.table).cloned();
+        let snapshot = pinned.snapshot.table(table).cloned();
         let snapshot = snapshot.ok_or_else(|| {
             failed_query(format!(
                 "table `{}` was made after the query began",
@@ -164,18 +146,23 @@ impl ClusterScan {
             ))
         })?;
         let costs = self.node.engine().costs();
-        local_scan(&local.table, snapshot, self.scan.clone(), self.width, costs)
+        local_scan(table, snapshot, self.scan.clone(), self.width, costs)
     }
 
-    /// The rows of one partition of another node's rows, where a plan can't be run where they are.
-    fn others_rows(&self, owner: usize, part: usize) -> Result<SendableRecordBatchStream> {
-        let there = self.of_shares(vec![Share::Of(owner)], None);
-        let read = Read {
+    /// The rows of one partition of a share that `reader` keeps, where a plan can't be run where they are.
+    fn others_rows(
+        &self,
+        share: usize,
+        reader: usize,
+        part: usize,
+    ) -> Result<SendableRecordBatchStream> {
+        let there = self.of_shares(vec![Share::Of { share, reader }], None);
+        let read = Read::Plan {
             plan: encoded(&there)?,
             partition: part,
         };
         let ticket = serde_json::to_vec(&read).map_err(|error| failed_query(error.to_string()))?;
-        let link = self.node.link(owner).clone();
+        let link = self.node.link(reader).clone();
         let rows = async move {
             let asked = link.flight().do_get(Ticket::new(ticket)).await;
             let data = asked.map_err(|status| link.lost(&status))?.into_inner();
@@ -190,6 +177,11 @@ impl ClusterScan {
     }
 }
 
+/// Room for the scans of shares, none of which has been read.
+fn unread(shares: &[Share]) -> Arc<[OnceLock<Arc<dyn ExecutionPlan>>]> {
+    shares.iter().map(|_| OnceLock::new()).collect()
+}
+
 fn properties(schema: &SchemaRef, partitions: usize) -> Arc<PlanProperties> {
     Arc::new(PlanProperties::new(
         EquivalenceProperties::new(Arc::clone(schema)),
@@ -201,13 +193,15 @@ fn properties(schema: &SchemaRef, partitions: usize) -> Arc<PlanProperties> {
 
 impl DisplayAs for ClusterScan {
     fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let nodes: Vec<&str> = self
+        let name = |node: usize| self.node.name_of(node);
+        let nodes: Vec<String> = self
             .shares
             .iter()
-            .map(|share| match share {
-                Share::Of(node) => self.node.name_of(*node),
-                Share::Here => "here",
-                Share::Nothing => "none",
+            .map(|share| match *share {
+                Share::Of { share, reader } if share == reader => name(reader).to_owned(),
+                Share::Of { share, reader } => format!("{} for {}", name(reader), name(share)),
+                Share::Here => "here".to_owned(),
+                Share::Nothing => "none".to_owned(),
             })
             .collect();
         let schema = self.schema();
@@ -277,11 +271,14 @@ impl ExecutionPlan for ClusterScan {
                 );
             }
         }
-        let part = partition % self.width;
-        match self.shares.get(partition / self.width) {
-            Some(Share::Here) => self.own_rows(part, context),
-            Some(Share::Of(owner)) if *owner == self.node.me() => self.own_rows(part, context),
-            Some(Share::Of(owner)) => self.others_rows(*owner, part),
+        let (at, part) = (partition / self.width, partition % self.width);
+        match self.shares.get(at).copied() {
+            Some(Share::Here) => self.own_rows(at, 0, part, context),
+            Some(Share::Of { share, reader }) if reader == self.node.me() => {
+                let rank = rank(share, reader, self.node.nodes());
+                self.own_rows(at, rank, part, context)
+            }
+            Some(Share::Of { share, reader }) => self.others_rows(share, reader, part),
             Some(Share::Nothing) | None => Ok(Box::pin(EmptyRecordBatchStream::new(self.schema()))),
         }
     }
@@ -292,7 +289,7 @@ impl ExecutionPlan for ClusterScan {
         args: &StatisticsArgs,
     ) -> Result<Arc<Statistics>> {
         let mut statistics = Statistics::new_unknown(&self.schema());
-        if let Ok(local) = self.local_plan() {
+        if let Ok(local) = self.local_plan(0) {
             statistics = StatisticsContext::new()
                 .compute(local.as_ref(), &StatisticsArgs::new())?
                 .as_ref()

@@ -12,16 +12,17 @@ use nearfar_sql::sql::Statement;
 use nearfar_table::table::Table;
 use nearfar_table::transaction::Transaction;
 use std::any::Any;
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::leaf::{ClusterScan, QueryPin, ScanParts, Share};
+use super::definition::{Definition, check_clauses, created, table_name, without_comments};
+use super::leaf::{ClusterScan, ScanParts, Share};
+use super::pin::QueryPin;
 use super::sink::insertion;
 use super::stages;
-use crate::error::{failed, failed_query};
-use crate::home::TableHome;
-use crate::messages::{Reply, Request, State, fresh};
+use crate::error::{AskError, failed, failed_query};
+use crate::home::{TableHome, is_copy};
+use crate::messages::{Reply, Request, Step, TableDefinition, fresh};
 use crate::node::Node;
 
 /// How long a query waits for a change to come to its end on all nodes.
@@ -32,25 +33,30 @@ const CHANGE_PATIENCE: Duration = Duration::from_secs(5);
 pub struct Router(pub Arc<Node>);
 
 impl Router {
-    /// One state of all nodes that answer, kept for a query.
+    /// One state of the nodes that take part in a query, kept for it.
     async fn pin(&self) -> Result<QueryPin> {
         let begun = Instant::now();
         loop {
-            match self.try_pin().await? {
-                Ok(pin) => return Ok(pin),
-                Err(versions) if begun.elapsed() > CHANGE_PATIENCE => {
-                    return Err(failed_query(format!(
-                        "the nodes are in different states of the cluster ({versions}): one of them has missed a \
-                         change; give it its data directory of then, or make the tables again"
-                    )));
-                }
-                Err(_) => tokio::time::sleep(Duration::from_millis(5)).await,
+            let mut pin = self.try_pin().await?;
+            let Some(states) = pin.differing() else {
+                return Ok(pin);
+            };
+            let is_known = self.0.behind.lock().as_ref() == Some(&states);
+            // A change may be under way, which comes to its end.
+            if !is_known && begun.elapsed() < CHANGE_PATIENCE {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+                continue;
             }
+            *self.0.behind.lock() = Some(states);
+            return match pin.leave_out_those_behind() {
+                Ok(()) => Ok(pin),
+                Err(states) => Err(AskError::Behind { states }.into()),
+            };
         }
     }
 
-    /// The states of nodes, if they are not the same.
-    async fn try_pin(&self) -> Result<std::result::Result<QueryPin, String>> {
+    /// What each node keeps for a query.
+    async fn try_pin(&self) -> Result<QueryPin> {
         let node = &self.0;
         let pin = fresh();
         let me = node.me();
@@ -62,40 +68,26 @@ impl Router {
         let mut kept = QueryPin {
             node: Arc::clone(node),
             pin,
-            rows: BTreeMap::new(),
-            missing: Vec::new(),
+            nodes: Vec::new(),
         };
         let asked = node.links().iter().enumerate().map(|(index, link)| {
             let request = &request;
             async move {
-                match index == me {
-                    true => link.granted(node.pin(pin, me).await),
-                    false => link.ask(request).await,
+                let reply = match index == me {
+                    true => link.granted(node.pin(pin, me).await)?,
+                    false => link.ask_briefly(request).await?,
+                };
+                match reply {
+                    Reply::Pinned(pinned) => Ok(pinned),
+                    other => Err(link.unexpected(&other)),
                 }
             }
         });
-        let replies = futures::future::join_all(asked).await;
-        let mut states = Vec::new();
-        for (link, reply) in node.links().iter().zip(replies) {
-            let reply = reply.and_then(|reply| match reply {
-                Reply::Pinned { state, rows } => Ok((state, rows)),
-                other => Err(link.unexpected(&other)),
-            });
-            match reply {
-                Ok((state, rows)) => {
-                    states.push((link.name(), state));
-                    for (table, rows) in rows {
-                        *kept.rows.entry(table).or_default() += rows;
-                    }
-                }
-                Err(error) if link.name() == node.name_of(me) => return Err(error.into()),
-                Err(error) => kept.missing.push(error),
-            }
+        kept.nodes = futures::future::join_all(asked).await;
+        match &kept.nodes[me] {
+            Ok(_) => Ok(kept),
+            Err(error) => Err(error.clone().into()),
         }
-        Ok(match differing(&states) {
-            None => Ok(kept),
-            Some(told) => Err(told),
-        })
     }
 
     /// The table of the cluster that a statement is about, whose only name is the word at `at`; none for one that
@@ -109,20 +101,14 @@ impl Router {
         at: usize,
     ) -> std::result::Result<Option<String>, EngineError> {
         let tables = words.iter().map(|word| table_name(word));
-        if !tables
-            .clone()
-            .skip(1)
-            .any(|table| self.0.home(&table).is_some())
-        {
+        let is_ours = |table: &String| self.0.home(table).is_some() || is_copy(table);
+        if !tables.clone().skip(1).any(|table| is_ours(&table)) {
             return Ok(None);
         }
         let table = tables.clone().nth(at).filter(|_| words.len() == at + 1);
-        table
-            .filter(|table| self.0.home(table).is_some())
-            .map(Some)
-            .ok_or_else(|| {
-                failed("drop and truncate the tables of a cluster one by one, by their names alone")
-            })
+        table.filter(is_ours).map(Some).ok_or_else(|| {
+            failed("drop and truncate the tables of a cluster one by one, by their names alone")
+        })
     }
 
     /// The state that all scans of a statement read.
@@ -155,16 +141,16 @@ impl TableRouter for Router {
             return Ok(None);
         };
         let pinned = self.statement_pin(state).await?;
-        let shares = match home {
+        let shares = match &home {
             TableHome::Replicated => vec![Share::Here],
-            TableHome::Distributed { .. } => {
-                if let Some(missing) = pinned.missing.first() {
-                    return Err(missing.without_rows_of(table.name()));
-                }
-                (0..node.nodes()).map(Share::Of).collect()
+            TableHome::Distributed { copies, .. } => {
+                let share = |share| match pinned.reader(share, *copies) {
+                    Ok(reader) => Ok(Share::Of { share, reader }),
+                    Err(missing) => Err(missing.without_rows_of(table.name(), *copies)),
+                };
+                (0..node.nodes()).map(share).collect::<Result<_>>()?
             }
         };
-        let is_replicated = matches!(home, TableHome::Replicated);
         let parts = ScanParts {
             table: table.name().to_owned(),
             scan,
@@ -174,10 +160,7 @@ impl TableRouter for Router {
             task: None,
         };
         let mut leaf = ClusterScan::try_new(node, parts)?;
-        leaf.rows = match is_replicated {
-            true => None,
-            false => pinned.rows.get(table.name()).copied(),
-        };
+        leaf.rows = pinned.rows(table.name(), &home);
         leaf.pinned = Some(pinned);
         Ok(Some(Arc::new(leaf)))
     }
@@ -188,6 +171,12 @@ impl TableRouter for Router {
         table: &Arc<Table>,
         input: &Arc<dyn ExecutionPlan>,
     ) -> Result<Option<Arc<dyn ExecutionPlan>>> {
+        if is_copy(table.name()) {
+            return Err(failed_query(format!(
+                "`{}` has copies of other nodes' rows: add rows to the table itself",
+                table.name()
+            )));
+        }
         let Some(home) = self.0.home(table.name()) else {
             return Ok(None);
         };
@@ -204,21 +193,10 @@ impl TableRouter for Router {
     }
 }
 
-/// The states of nodes, by their names, if they are not the same one.
-fn differing(states: &[(&str, State)]) -> Option<String> {
-    if states.windows(2).all(|pair| pair[0].1 == pair[1].1) {
-        return None;
-    }
-    let told = states
-        .iter()
-        .map(|(node, state)| format!("`{node}` at {state}"));
-    Some(told.collect::<Vec<_>>().join(", "))
-}
-
 /// What a statement asks for.
 enum Asked {
-    /// A command that makes, drops or empties a table: its name, the table, and where the rows of a new one are.
-    Change((&'static str, String, Option<TableHome>)),
+    /// A table that is made, dropped or emptied.
+    Change(Definition),
     /// Nothing that is left to do.
     Done(CommandTag),
     /// Something else.
@@ -233,7 +211,7 @@ impl Router {
         words: &[String],
         upper: &[&str],
     ) -> Result<Asked, EngineError> {
-        let change = match upper {
+        let (command, table, home) = match upper {
             ["CREATE", "TABLE", ..] => {
                 let Some(clause) = statement.distribution() else {
                     return Err(failed(
@@ -254,7 +232,15 @@ impl Router {
                         _ => Err(failed(format!("table `{table}` exists already"))),
                     };
                 }
-                ("CREATE TABLE", table, Some(TableHome::from(clause)))
+                let home = TableHome::from(clause);
+                if home.tables() > self.0.nodes() {
+                    return Err(failed(format!(
+                        "COPIES {}: the cluster has {} nodes, and each has a row once",
+                        home.tables(),
+                        self.0.nodes()
+                    )));
+                }
+                ("CREATE TABLE", table, Some(home))
             }
             ["DROP", "TABLE", ..] => {
                 let at = if upper.get(2) == Some(&"IF") { 4 } else { 2 };
@@ -290,7 +276,16 @@ impl Router {
             }
             _ => return Ok(Asked::Another),
         };
-        Ok(Asked::Change(change))
+        if is_copy(&table) {
+            return Err(failed(format!(
+                "`{table}` is a name for copies of other nodes' rows: {command} the table itself"
+            )));
+        }
+        Ok(Asked::Change(Definition {
+            command,
+            table,
+            home,
+        }))
     }
 }
 
@@ -331,26 +326,35 @@ impl Distribution for Router {
             .map(|word| word.to_uppercase())
             .collect();
         let upper: Vec<&str> = upper.iter().map(String::as_str).collect();
-        let (command, table, home) = match self.asked(statement, &words, &upper)? {
-            Asked::Change(change) => change,
+        let definition = match self.asked(statement, &words, &upper)? {
+            Asked::Change(definition) => definition,
             Asked::Done(tag) => return Ok(Some(tag)),
             Asked::Another => return Ok(None),
         };
         if session.transaction_state() != TransactionState::Idle {
             return Err(failed(format!(
-                "{command} can't be part of a transaction in a cluster"
+                "{} can't be part of a transaction in a cluster",
+                definition.command
             )));
         }
         if session.options().is_read_only {
             return Err(failed(format!(
-                "this session may only read: {command} is refused"
+                "this session may only read: {} is refused",
+                definition.command
             )));
         }
         let gate = session.gate();
-        self.0
-            .define_everywhere(gate, statement, &table, home)
-            .await?;
-        Ok(Some(done(command)))
+        let present = || self.0.home(&definition.table);
+        let home = definition.home.clone().or_else(present);
+        let tables = home.map_or(1, |home| home.tables());
+        let sql = definition.statements(statement.text(), tables)?;
+        let step = Step::Define(TableDefinition {
+            table: definition.table,
+            home: definition.home,
+            sql,
+        });
+        self.0.step(None, gate, step).await?;
+        Ok(Some(done(definition.command)))
     }
 }
 
@@ -358,144 +362,5 @@ fn done(command: &'static str) -> CommandTag {
     CommandTag {
         command,
         rows: None,
-    }
-}
-
-/// Refuses what every node would see to only among its own rows.
-fn check_clauses(words: &[String]) -> Result<(), EngineError> {
-    let refused = [
-        "PRIMARY",
-        "UNIQUE",
-        "SERIAL",
-        "BIGSERIAL",
-        "SMALLSERIAL",
-        "GENERATED",
-        "REFERENCES",
-    ];
-    let found = words
-        .iter()
-        .find(|word| refused.contains(&word.to_uppercase().as_str()));
-    match found {
-        Some(word) => Err(failed(format!(
-            "{} is not known in a cluster yet: a node knows only the keys and numbers of its own rows",
-            word.to_uppercase()
-        ))),
-        None => Ok(()),
-    }
-}
-
-/// The table that a `CREATE TABLE` makes.
-fn created(words: &[String], upper: &[&str]) -> Result<String, EngineError> {
-    let at = match upper.get(2) {
-        Some(&"IF") => 5,
-        _ => 2,
-    };
-    let name = words.get(at).map(|name| normalised(name));
-    let name = name.ok_or_else(|| failed("CREATE TABLE without a name"))?;
-    match name.split_once('.') {
-        Some(("public", table)) => Ok(table.to_owned()),
-        Some(_) => Err(failed("the tables of a cluster are in schema public")),
-        None => Ok(name),
-    }
-}
-
-/// The table that a word names, whatever its schema.
-fn table_name(word: &str) -> String {
-    normalised(word.rsplit('.').next().unwrap_or(word))
-}
-
-/// A statement without its comments, which may stand between any two words.
-fn without_comments(text: &str) -> String {
-    let mut kept = String::with_capacity(text.len());
-    let mut rest = text.chars().peekable();
-    let mut quote = None;
-    while let Some(c) = rest.next() {
-        match (quote, c, rest.peek()) {
-            (Some(open), ..) => {
-                if c == open {
-                    quote = None;
-                }
-                kept.push(c);
-            }
-            (None, '-', Some('-')) => {
-                rest.by_ref().find(|c| *c == '\n');
-                kept.push(' ');
-            }
-            (None, '/', Some('*')) => {
-                rest.next();
-                let (mut depth, mut last) = (1, ' ');
-                while depth > 0
-                    && let Some(c) = rest.next()
-                {
-                    match (last, c) {
-                        ('*', '/') => (depth, last) = (depth - 1, ' '),
-                        ('/', '*') => (depth, last) = (depth + 1, ' '),
-                        _ => last = c,
-                    }
-                }
-                kept.push(' ');
-            }
-            (None, '\'' | '"', _) => {
-                quote = Some(c);
-                kept.push(c);
-            }
-            (None, ..) => kept.push(c),
-        }
-    }
-    kept
-}
-
-/// A name as PostgreSQL keeps it.
-fn normalised(word: &str) -> String {
-    match word
-        .strip_prefix('"')
-        .and_then(|word| word.strip_suffix('"'))
-    {
-        Some(quoted) => quoted.to_owned(),
-        None => word.to_lowercase(),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn states_of_one_version_that_different_steps_led_to_are_different() {
-        let state = |version, step| State { version, step };
-        let same = [("w1", state(8, 3)), ("w2", state(8, 3))];
-        assert_eq!(differing(&same), None);
-        let told = differing(&[("w1", state(8, 3)), ("w2", state(8, 4))]).expect("told");
-        assert!(
-            told.starts_with("`w1` at 8 (step 0000000000000003), `w2` at 8 "),
-            "{told}"
-        );
-    }
-
-    #[test]
-    fn comments_hide_no_words() {
-        for (text, kept) in [
-            ("TRUNCATE /* all */ t", "TRUNCATE   t"),
-            ("-- first\nDROP TABLE t", " DROP TABLE t"),
-            ("/* a /* b */ c */TRUNCATE t", " TRUNCATE t"),
-            ("SELECT '--', \"/*\" FROM t", "SELECT '--', \"/*\" FROM t"),
-        ] {
-            assert_eq!(without_comments(text), kept);
-        }
-    }
-
-    #[test]
-    fn tables_are_known_with_their_schemas() {
-        for word in [
-            "t",
-            "T",
-            "public.t",
-            "nearfar.public.T",
-            "\"t\"",
-            "\"public\".\"t\"",
-        ] {
-            assert_eq!(table_name(word), "t");
-        }
-        assert_eq!(table_name("\"T\""), "T");
     }
 }

@@ -22,8 +22,8 @@ use std::sync::Arc;
 use tokio::sync::mpsc;
 
 use crate::error::failed_query;
-use crate::home::{TableHome, divided};
-use crate::messages::{Load, Request};
+use crate::home::{TableHome, divided, keeper, kept_in};
+use crate::messages::{Load, Step};
 use crate::node::{Link, Node, Sent};
 
 /// Batches on their way to a node that is slower than the others.
@@ -42,16 +42,18 @@ pub fn insertion(
     let schema = table.schema();
     let columns = match home {
         TableHome::Replicated => None,
-        TableHome::Distributed { columns } => {
+        TableHome::Distributed { columns, .. } => {
             let indices = columns.iter().map(|column| schema.index_of(column));
             Some(indices.collect::<std::result::Result<Vec<_>, _>>()?)
         }
     };
+    let copies = home.tables();
     let sink = ClusterSink {
         node: Arc::clone(node),
         table: table.name().to_owned(),
         schema: Arc::clone(schema),
         columns,
+        copies,
     };
     Ok(Arc::new(DataSinkExec::new(
         Arc::clone(input),
@@ -67,6 +69,8 @@ struct ClusterSink {
     schema: SchemaRef,
     /// The key; nothing where all rows go to every node.
     columns: Option<Vec<usize>>,
+    /// How many nodes get a row of a divided table.
+    copies: usize,
 }
 
 impl DisplayAs for ClusterSink {
@@ -167,16 +171,19 @@ fn taken(name: &str, replies: &[PutResult]) -> Result<u64> {
 }
 
 impl ClusterSink {
-    /// Begins to send rows to a node, which nobody sees there yet.
-    fn send(&self, load: u64, index: usize) -> Result<Sending> {
+    /// Begins to send the rows of a share to the node that keeps it with this rank, where nobody sees them yet.
+    fn send(&self, load: u64, share: usize, rank: usize) -> Result<Sending> {
         let (rows, waiting) = mpsc::channel(BATCHES_AHEAD);
         let load = Load {
             load,
-            table: self.table.clone(),
+            table: kept_in(&self.table, rank),
+            state: self.node.reached_state(),
+            tables: self.copies,
             coordinator: self.node.me(),
         };
         let command = serde_json::to_vec(&load).map_err(|error| failed_query(error.to_string()))?;
-        let link = self.node.link(index).clone();
+        let keeper = keeper(share, rank, self.node.nodes());
+        let link = self.node.link(keeper).clone();
         let data = FlightDataEncoderBuilder::new()
             .with_schema(Arc::clone(&self.schema))
             .with_dictionary_handling(DictionaryHandling::Resend)
@@ -197,10 +204,10 @@ impl ClusterSink {
         progress: Option<&Progress>,
     ) -> Result<u64> {
         let nodes = self.node.nodes();
-        let mut sendings = Vec::with_capacity(nodes);
-        for index in 0..nodes {
-            sendings.push(self.send(load, index)?);
-        }
+        // Of each share to its own node, then to the next one, and so on.
+        let ranks = (0..self.copies).flat_map(|rank| (0..nodes).map(move |share| (share, rank)));
+        let sendings = ranks.map(|(share, rank)| self.send(load, share, rank));
+        let mut sendings = sendings.collect::<Result<Vec<_>>>()?;
         let mut count = 0;
         'rows: while let Some(batch) = rows.try_next().await? {
             // The input may say that a column can be null, which the table says that it can't.
@@ -213,7 +220,8 @@ impl ClusterSink {
                 None => vec![batch; nodes],
                 Some(columns) => divided(&batch, columns, nodes)?,
             };
-            for (sending, part) in sendings.iter_mut().zip(parts) {
+            let copied = parts.iter().cycle().cloned();
+            for (sending, part) in sendings.iter_mut().zip(copied) {
                 if !sending.add(part).await {
                     // Its task knows why.
                     break 'rows;
@@ -243,8 +251,7 @@ impl DataSink for ClusterSink {
         let load = sent.load();
         let count = self.spread(load, rows, progress.as_deref()).await?;
         if count > 0 {
-            let commit = |change| Request::Commit { load, change };
-            self.node.step(Some(sent), &gate, commit).await?;
+            self.node.step(Some(sent), &gate, Step::Load(load)).await?;
         }
         Ok(count)
     }

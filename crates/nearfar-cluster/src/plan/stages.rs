@@ -1,33 +1,31 @@
 //! What the distributed engine is told: how many tasks a stage has, what each of them reads, and where it runs.
 //!
-//! A stage that reads a divided table has one task for each node, in the order of nodes, and runs task `i` where
-//! the rows of node `i` are. Where the engine can't cut a stage so, its tasks fetch the rows of several nodes.
+//! A stage that reads a divided table has one task for each share of it, and runs task `i` on the node that reads share
+//! `i`: the one whose share it is, or the next one where that one is missing. Where the engine can't cut a stage so,
+//! its tasks fetch the rows of several nodes.
 
 use async_trait::async_trait;
 use datafusion::catalog::Session;
-use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::error::Result;
+use datafusion::execution::SessionStateBuilder;
 use datafusion::execution::context::QueryPlanner;
-use datafusion::execution::{SendableRecordBatchStream, SessionStateBuilder, TaskContext};
 use datafusion::logical_expr::LogicalPlan;
-use datafusion::physical_expr::PhysicalExpr;
-use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
-use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties};
+use datafusion::physical_plan::ExecutionPlan;
 use datafusion_distributed::{
-    DesiredTaskCountEvent, DesiredTaskCountEventResponse, DistributedExec, DistributedExt,
-    DistributedLeafExec, RouteTasksEvent, RouteTasksEventResponse, ScaleUpLeafNodeEvent,
-    ScaleUpLeafNodeEventResponse, SessionStateBuilderExt, WorkerResolver,
+    DesiredTaskCountEvent, DesiredTaskCountEventResponse, DistributedExt, DistributedLeafExec,
+    RouteTasksEvent, RouteTasksEventResponse, ScaleUpLeafNodeEvent, ScaleUpLeafNodeEventResponse,
+    SessionStateBuilderExt, WorkerResolver,
 };
-use futures::{StreamExt, TryStreamExt, stream};
-use std::fmt;
 use std::sync::Arc;
 use url::Url;
 
 use super::codec::ClusterCodec;
-use super::in_place::{InPlaceJoins, undone};
+use super::coordinate::Coordinator;
+use super::in_place::InPlaceJoins;
 use super::leaf::{ClusterScan, Share};
+use super::pin::QueryPin;
 use crate::error::failed_query;
-use crate::node::{Link, Node, NodeLinks};
+use crate::node::{Node, NodeLinks};
 
 fn leaf(plan: &Arc<dyn ExecutionPlan>) -> Option<&ClusterScan> {
     (plan.as_ref() as &dyn std::any::Any).downcast_ref()
@@ -37,7 +35,7 @@ fn leaf(plan: &Arc<dyn ExecutionPlan>) -> Option<&ClusterScan> {
 fn is_replicated(scan: &ClusterScan) -> bool {
     scan.shares
         .iter()
-        .all(|share| !matches!(share, Share::Of(_)))
+        .all(|share| !matches!(share, Share::Of { .. }))
 }
 
 fn desired_tasks(
@@ -60,15 +58,11 @@ fn shares(scan: &ClusterScan, tasks: usize) -> Vec<Vec<Share>> {
             .take(tasks)
             .collect();
     }
-    let nodes = scan.node.nodes();
-    let each = nodes.div_ceil(tasks);
+    let each = scan.shares.len().div_ceil(tasks);
     let task = |task: usize| {
         let own = (0..each).map(|at| task + at * tasks);
-        let own = own.map(|node| match node < nodes {
-            true => Share::Of(node),
-            false => Share::Nothing,
-        });
-        own.collect()
+        let own = own.map(|share| scan.shares.get(share).copied());
+        own.map(|share| share.unwrap_or(Share::Nothing)).collect()
     };
     (0..tasks).map(task).collect()
 }
@@ -125,11 +119,14 @@ pub fn distributed(node: &Arc<Node>, builder: SessionStateBuilder) -> Result<Ses
     let route = move |event: RouteTasksEvent<'_>| {
         let nodes = routed.nodes();
         let me = routed.me();
-        // One task runs here, where all of replicated tables is; several run in the order of the nodes.
-        let url = |task: usize| match event.task_count {
-            1 => routed.link(me).url().clone(),
-            _ => routed.link(task % nodes).url().clone(),
+        let pin = event.task_ctx.session_config().get_extension::<QueryPin>();
+        // One task runs here, where all of replicated tables is; several run where shares are read.
+        let node = |task: usize| match (event.task_count, &pin) {
+            (1, _) => me,
+            (_, Some(pin)) => pin.runner(task % nodes),
+            (_, None) => routed.first_heard(task % nodes),
         };
+        let url = |task: usize| routed.link(node(task)).url().clone();
         let urls = (0..event.task_count).map(url).collect();
         Some(Ok(RouteTasksEventResponse::new(urls)))
     };
@@ -151,7 +148,7 @@ pub fn distributed(node: &Arc<Node>, builder: SessionStateBuilder) -> Result<Ses
     let inner = builder.query_planner().clone();
     let inner = inner.ok_or_else(|| failed_query("there is no planner for the cluster"))?;
     let node = Arc::clone(node);
-    Ok(builder.with_query_planner(Arc::new(NamedFailures { node, inner })))
+    Ok(builder.with_query_planner(Arc::new(Coordinator { node, inner })))
 }
 
 /// Whether [`distributed`] is going to work.
@@ -178,117 +175,5 @@ impl QueryPlanner for Refusing {
         _: &dyn Session,
     ) -> Result<Arc<dyn ExecutionPlan>> {
         Err(failed_query(self.0.clone()))
-    }
-}
-
-/// Plans with the distributed engine, and has errors say which node is gone.
-struct NamedFailures {
-    node: Arc<Node>,
-    inner: Arc<dyn QueryPlanner + Send + Sync>,
-}
-
-impl fmt::Debug for NamedFailures {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("NamedFailures")
-    }
-}
-
-#[async_trait]
-impl QueryPlanner for NamedFailures {
-    async fn create_physical_plan(
-        &self,
-        plan: &LogicalPlan,
-        session: &dyn Session,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        let plan = self.inner.create_physical_plan(plan, session).await?;
-        let is_distributed = (plan.as_ref() as &dyn std::any::Any).is::<DistributedExec>();
-        if !is_distributed {
-            // What runs here alone has this machine's accounts, as on a machine without a cluster.
-            let options = session.config_options();
-            return self
-                .node
-                .parts_session()
-                .worker_plan(undone(plan)?, options);
-        }
-        self.node.count_query();
-        Ok(Arc::new(CoordinatedExec {
-            node: Arc::clone(&self.node),
-            input: plan,
-        }))
-    }
-}
-
-/// The whole of a distributed query.
-#[derive(Debug)]
-struct CoordinatedExec {
-    node: Arc<Node>,
-    input: Arc<dyn ExecutionPlan>,
-}
-
-impl DisplayAs for CoordinatedExec {
-    fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let names: Vec<&str> = self.node.links().iter().map(Link::name).collect();
-        write!(f, "CoordinatedExec: nodes=[{}]", names.join(", "))
-    }
-}
-
-impl ExecutionPlan for CoordinatedExec {
-    fn name(&self) -> &str {
-        "CoordinatedExec"
-    }
-
-    fn properties(&self) -> &Arc<PlanProperties> {
-        self.input.properties()
-    }
-
-    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
-        vec![&self.input]
-    }
-
-    fn apply_expressions(
-        &self,
-        _: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
-    ) -> Result<TreeNodeRecursion> {
-        Ok(TreeNodeRecursion::Continue)
-    }
-
-    fn with_new_children(
-        self: Arc<Self>,
-        mut children: Vec<Arc<dyn ExecutionPlan>>,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        Ok(Arc::new(Self {
-            node: Arc::clone(&self.node),
-            input: children.swap_remove(0),
-        }))
-    }
-
-    fn execute(
-        &self,
-        partition: usize,
-        context: Arc<TaskContext>,
-    ) -> Result<SendableRecordBatchStream> {
-        let node = Arc::clone(&self.node);
-        let rows = self.input.execute(partition, context)?;
-        let schema = rows.schema();
-        let rows = rows.then(move |batch| {
-            let node = Arc::clone(&node);
-            async move {
-                match batch {
-                    Ok(batch) => Ok(batch),
-                    Err(error) => Err(node.blamed(error).await),
-                }
-            }
-        });
-        // Nothing comes behind an error. The plan has the pin of the state that is read.
-        let plan = Arc::clone(&self.input);
-        let rows = stream::unfold(Some((Box::pin(rows), plan)), |running| async {
-            let (mut rows, plan) = running?;
-            match rows.try_next().await {
-                Ok(Some(batch)) => Some((Ok(batch), Some((rows, plan)))),
-                Ok(None) => None,
-                Err(error) => Some((Err(error), None)),
-            }
-        });
-        Ok(Box::pin(RecordBatchStreamAdapter::new(schema, rows)))
     }
 }

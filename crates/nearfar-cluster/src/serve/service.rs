@@ -8,6 +8,7 @@ use arrow_flight::{
     Action, ActionType, Criteria, Empty, FlightData, FlightDescriptor, FlightInfo,
     HandshakeRequest, HandshakeResponse, PollInfo, PutResult, SchemaResult, Ticket,
 };
+use datafusion::prelude::SessionConfig;
 use futures::stream::{BoxStream, StreamExt};
 use futures::{TryStreamExt, stream};
 use nearfar_sql::engine::ClientRows;
@@ -70,23 +71,19 @@ impl Service {
                 node.take_back(ticket);
                 Ok(Reply::Done)
             }
-            Request::Define {
-                sql,
-                table,
-                home,
+            Request::Hold {
+                step,
                 change,
-            } => {
+                coordinator,
+            } => node.hold(step, change, coordinator).await,
+            Request::Take { change } => {
                 let node = Arc::clone(node);
-                let define = async move { node.define(&sql, &table, home.as_ref(), change).await };
-                to_its_end(define).await
+                to_its_end(async move { node.take(change).await }).await
             }
-            Request::Hold { load } => node.hold(load),
-            Request::Commit { load, change } => {
-                let node = Arc::clone(node);
-                to_its_end(async move { node.commit(load, change).await }).await
-            }
+            Request::Outcome { change } => Ok(Reply::Outcome(node.outcome(change).await)),
+            Request::Definitions => Ok(Reply::Definitions(node.definitions())),
             Request::Abort { load } => {
-                node.abort(load).await;
+                node.abort(load);
                 Ok(Reply::Done)
             }
         }
@@ -106,8 +103,8 @@ impl Service {
         let rows: ClientRows = rows
             .map_err(|error| crate::error::failed(error.to_string()))
             .boxed();
-        let receiving = self.0.begin_load(&load).await.map_err(internal)?;
-        let session = &receiving.session;
+        let receiving = self.0.begin_load(&load).map_err(internal)?;
+        let session = receiving.session().await.map_err(internal)?;
         let name = load.table.replace('"', "\"\"");
         let statement = session
             .read(&format!("COPY \"{name}\" FROM STDIN"))
@@ -163,13 +160,19 @@ impl FlightService for Service {
 
     async fn do_get(&self, asked: Asked<Ticket>) -> Given<Self::DoGetStream> {
         let read: Read = serde_json::from_slice(&asked.into_inner().ticket).map_err(internal)?;
-        let state = self
-            .0
-            .worker_state(datafusion::prelude::SessionConfig::new())
-            .map_err(internal)?;
-        let context = state.task_ctx();
-        let plan = crate::plan::decoded(&self.0, &read.plan, &context).map_err(internal)?;
-        let rows = plan.execute(read.partition, context).map_err(internal)?;
+        let state = self.0.worker_state(SessionConfig::new());
+        let context = state.map_err(internal)?.task_ctx();
+        let (plan, partition) = match read {
+            Read::Plan { plan, partition } => {
+                let plan = crate::plan::decoded(&self.0, &plan, &context).map_err(internal)?;
+                (plan, partition)
+            }
+            Read::Kept { table, pin } => {
+                let plan = self.0.kept_in_pin(&table, pin).map_err(internal)?;
+                (plan, 0)
+            }
+        };
+        let rows = plan.execute(partition, context).map_err(internal)?;
         let rows = rows.map_err(|error| FlightError::ExternalError(Box::new(error)));
         let data = FlightDataEncoderBuilder::new()
             .with_schema(plan.schema())

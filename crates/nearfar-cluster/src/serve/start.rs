@@ -4,10 +4,11 @@ use arrow_flight::flight_service_server::FlightServiceServer;
 use nearfar_sql::engine::Engine;
 use nearfar_sql::error::EngineError;
 use parking_lot::{Mutex, RwLock};
+use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::net::TcpListener;
 use tokio_stream::wrappers::TcpListenerStream;
 use tonic::transport::Server;
@@ -15,9 +16,12 @@ use tonic::transport::Server;
 use super::service::Service;
 use crate::config::{ClusterFile, NodeEntry, TlsFiles};
 use crate::error::{AskError, failed};
+use crate::home::{TableHome, keeper};
 use crate::messages::{Hello, Reply, Request, fresh};
 use crate::node::{ANSWER_TIMEOUT, Heard, KEEP_ALIVE, Link, Node};
 
+/// How long a node that starts waits for others that it can do without.
+const MISSING_PATIENCE: Duration = Duration::from_secs(5);
 /// How often nodes ask each other whether they are there.
 const HEARTBEAT: Duration = Duration::from_secs(1);
 
@@ -51,9 +55,14 @@ impl Node {
             lives: Mutex::default(),
             loads: Mutex::default(),
             writer: Mutex::default(),
+            held: Mutex::default(),
+            seen: Mutex::default(),
+            is_catching_up: AtomicBool::new(false),
             is_draining: AtomicBool::new(false),
             queries: AtomicU64::new(0),
             failures: AtomicU64::new(0),
+            retries: AtomicU64::new(0),
+            behind: Mutex::default(),
             worker: std::sync::OnceLock::new(),
             file,
         });
@@ -95,7 +104,9 @@ impl Node {
                 if let Err(error) = node.look_around().await {
                     tracing::warn!(%error, "a node does not fit");
                 }
-                node.give_up_orphans().await;
+                node.settle().await;
+                node.give_up_orphans();
+                node.begin_to_catch_up();
             }
         });
         Ok(node)
@@ -137,7 +148,13 @@ impl Node {
         let asked = self.links.iter().map(|link| link.hello(&own));
         let answers = futures::future::join_all(asked).await;
         let mut misfit = Ok(());
-        for (link, answer) in self.links.iter().zip(answers) {
+        let mut seen = HashMap::new();
+        for (index, (link, answer)) in self.links.iter().zip(answers).enumerate() {
+            if let Ok(hello) = &answer
+                && index != self.me
+            {
+                seen.insert(index, hello.state);
+            }
             let (heard, wrong) = judged(&own, answer, link.name());
             link.set_heard(heard);
             if let Some(wrong) = wrong
@@ -146,6 +163,7 @@ impl Node {
                 misfit = Err(failed(wrong));
             }
         }
+        *self.seen.lock() = seen;
         misfit
     }
 
@@ -154,9 +172,26 @@ impl Node {
         self.links.iter().all(Link::is_up)
     }
 
-    /// Waits until all nodes answer.
-    pub async fn wait_for_all(&self) {
-        while !self.is_complete() {
+    /// Whether those nodes that answer have all rows, of tables that there are.
+    fn has_every_share(&self) -> bool {
+        let tables = self.tables.read();
+        let nodes = self.nodes();
+        let is_there = |node: usize| node == self.me || self.links[node].is_up();
+        !tables.is_empty()
+            && tables.values().all(|local| match &local.home {
+                TableHome::Replicated => true,
+                TableHome::Distributed { copies, .. } => (0..nodes).all(|share| {
+                    let mut keepers = (0..*copies).map(|rank| keeper(share, rank, nodes));
+                    keepers.any(is_there)
+                }),
+            })
+    }
+
+    /// Waits until all nodes answer, or for a while until those that do have all rows.
+    pub async fn wait_for_nodes(&self) {
+        let begun = Instant::now();
+        let is_enough = || begun.elapsed() > MISSING_PATIENCE && self.has_every_share();
+        while !self.is_complete() && !is_enough() {
             tokio::time::sleep(Duration::from_millis(50)).await;
             if let Err(error) = self.look_around().await {
                 tracing::warn!(%error, "a node does not fit");

@@ -1,7 +1,7 @@
-//! `DISTRIBUTED BY (columns)` and `REPLICATED` behind `CREATE TABLE`: where a table's rows are in a cluster.
+//! `DISTRIBUTED BY (columns) [COPIES n]` and `REPLICATED` behind `CREATE TABLE`: where a table's rows are in a cluster.
 
 use datafusion::sql::sqlparser::keywords::Keyword;
-use datafusion::sql::sqlparser::parser::Parser;
+use datafusion::sql::sqlparser::parser::{Parser, ParserError};
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
 
 use super::SqlError;
@@ -11,8 +11,13 @@ use super::statement::{expect_end, normalised, syntax};
 /// Where the rows of a table are in a cluster.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Distributed {
-    /// Each on one worker, which the values of these columns tell.
-    By(Vec<String>),
+    /// Each where the values of some columns tell.
+    By {
+        /// The columns.
+        columns: Vec<String>,
+        /// On how many workers each row is, at least one.
+        copies: usize,
+    },
     /// All on every worker.
     Replicated,
 }
@@ -20,7 +25,7 @@ pub enum Distributed {
 /// Takes the clause out of the tokens of a `CREATE TABLE`, at whose end it stands.
 ///
 /// # Errors
-/// A clause that names no columns, or has something behind it.
+/// A clause that names no columns, asks for no copy or for a number that is none, or has something behind it.
 pub(super) fn take_distribution(
     tokens: &mut Vec<TokenWithSpan>,
 ) -> Result<Option<Distributed>, SqlError> {
@@ -62,10 +67,31 @@ pub(super) fn take_distribution(
             false,
         )
         .map_err(syntax)?;
+    let copies = copies(&mut parser)?;
     expect_end(&mut parser)?;
-    Ok(Some(Distributed::By(
-        columns.iter().map(normalised).collect(),
-    )))
+    Ok(Some(Distributed::By {
+        columns: columns.iter().map(normalised).collect(),
+        copies,
+    }))
+}
+
+/// What stands behind `COPIES`, or one.
+fn copies(parser: &mut Parser<'_>) -> Result<usize, SqlError> {
+    let is_word = match &parser.peek_token_ref().token {
+        Token::Word(word) => word.value.eq_ignore_ascii_case("copies"),
+        _ => false,
+    };
+    if !is_word {
+        return Ok(1);
+    }
+    parser.next_token();
+    let copies = parser.parse_literal_uint().map_err(syntax)?;
+    match usize::try_from(copies) {
+        Ok(copies) if copies > 0 => Ok(copies),
+        _ => Err(syntax(ParserError::ParserError(format!(
+            "COPIES {copies}: each row is on one node at least"
+        )))),
+    }
 }
 
 #[cfg(test)]
@@ -80,15 +106,21 @@ mod tests {
 
     #[test]
     fn the_clause_is_read_and_taken_out() {
-        let by = |columns: &[&str]| {
+        let by_copies = |columns: &[&str], copies| {
             let columns = columns.iter().map(|column| (*column).to_owned());
-            Some(Distributed::By(columns.collect()))
+            let columns = columns.collect();
+            Some(Distributed::By { columns, copies })
         };
+        let by = |columns: &[&str]| by_copies(columns, 1);
         for (sql, expected) in [
             ("CREATE TABLE t (a INT) DISTRIBUTED BY (a)", by(&["a"])),
             (
                 "create table t (a int, \"B\" int) distributed by (A, \"B\")",
                 by(&["a", "B"]),
+            ),
+            (
+                "CREATE TABLE t (a INT) DISTRIBUTED BY (a) copies 2",
+                by_copies(&["a"], 2),
             ),
             (
                 "CREATE TABLE t (a INT) REPLICATED",
@@ -103,6 +135,9 @@ mod tests {
         for sql in [
             "CREATE TABLE t (a INT) DISTRIBUTED",
             "CREATE TABLE t (a INT) DISTRIBUTED BY ()",
+            "CREATE TABLE t (a INT) DISTRIBUTED BY (a) COPIES",
+            "CREATE TABLE t (a INT) DISTRIBUTED BY (a) COPIES 0",
+            "CREATE TABLE t (a INT) DISTRIBUTED BY (a) COPIES -1",
             "CREATE TABLE t (a INT) REPLICATED now",
         ] {
             assert!(statements(sql).is_err(), "{sql}");

@@ -1,5 +1,8 @@
 //! Clusters of real processes on this machine: answers are right, or errors clear.
 
+mod copies;
+mod kills;
+
 use std::fs;
 use std::path::Path;
 use std::thread;

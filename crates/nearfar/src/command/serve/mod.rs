@@ -202,7 +202,7 @@ async fn join(
         .spawn(async move { Node::start(&engine, file, &name).await });
     let node = started.await??;
     message::print("waiting for all nodes");
-    node.wait_for_all().await;
+    node.wait_for_nodes().await;
     Ok(Some(node))
 }
 
