@@ -1,10 +1,13 @@
 //! What can go wrong with the benchmark of clusters.
 
+use arrow::datatypes::DataType;
+use nearfar_sql::error::EngineError;
 use std::io;
 use std::path::PathBuf;
 
 use crate::bench::BenchError;
 use crate::server_process::ServerError;
+use crate::tpch::Suite;
 
 /// Errors of the benchmark of clusters.
 #[derive(Debug, thiserror::Error)]
@@ -13,7 +16,7 @@ pub enum ClusterBenchError {
     /// A server that does not start.
     #[error(transparent)]
     Server(#[from] ServerError),
-    /// The files of TPC-H can't be made.
+    /// The files of the benchmark can't be made.
     #[error(transparent)]
     Files(#[from] BenchError),
     /// A file of the cluster can't be written.
@@ -35,17 +38,32 @@ pub enum ClusterBenchError {
         /// Why.
         reason: String,
     },
-    /// A connection that breaks.
-    #[error("a client lost its connection")]
-    Connection(#[from] io::Error),
-    /// A cluster that answers otherwise than one process.
-    #[error("query {query} on {workers} workers: {difference}")]
-    WrongAnswer {
+    /// A column that no table can be made with.
+    #[error("column `{column}` has the type {data_type}, for which there is none in SQL here")]
+    ColumnType {
+        /// The column.
+        column: String,
+        /// Its type.
+        data_type: DataType,
+    },
+    /// Rows of the benchmark can't be made.
+    #[error(transparent)]
+    Rows(#[from] EngineError),
+    /// A query that the benchmark has not.
+    #[error("{suite} has no query {query}")]
+    NoQuery {
+        /// The benchmark.
+        suite: Suite,
         /// The query.
         query: u8,
-        /// Nodes of the cluster.
-        workers: usize,
+    },
+    /// A cluster that answers otherwise than one process.
+    #[error("a wrong answer: {difference}")]
+    WrongAnswer {
         /// Where the answers differ.
         difference: String,
     },
+    /// A connection that breaks.
+    #[error("a client lost its connection")]
+    Connection(#[from] io::Error),
 }

@@ -1,4 +1,4 @@
-//! TPC-H over the nodes of a cluster on this machine, against one process.
+//! TPC-H or TPC-DS over the nodes of a cluster on this machine, against one process.
 //!
 //! One server in a process of its own, and clusters of servers whose threads together are as many: the same rows,
 //! the same queries, round by round. What is measured is what a cluster costs, since a single machine has nothing to
@@ -14,6 +14,7 @@ mod simulate;
 pub use error::ClusterBenchError;
 pub use local::LocalCluster;
 pub use run::{
-    ClusterOptions, ClusterOutcome, ClusterRound, QueryRound, load, measure_cluster, query_rows,
+    ClusterOptions, ClusterOutcome, ClusterRound, QueryRound, QueryTimes, measure_cluster,
+    query_rows,
 };
 pub use simulate::{Machine, simulated, simulated_configuration};

@@ -9,10 +9,10 @@ use tokio_postgres::{Client, NoTls, SimpleQueryMessage};
 
 use super::error::ClusterBenchError;
 use super::local::LocalCluster;
-use super::schema::TABLES;
+use super::schema;
 use crate::bench::write_table;
 use crate::server_process::ServerProcess;
-use crate::tpch::{Suite, queries};
+use crate::tpch::Suite;
 
 /// Two numbers that are so close, relative to the larger one, are equal: sums of floats depend on their order.
 const TOLERANCE: f64 = 1e-9;
@@ -24,7 +24,9 @@ pub struct ClusterOptions {
     pub program: PathBuf,
     /// Where files go, and what is in it may be overwritten.
     pub folder: PathBuf,
-    /// The scale factor of TPC-H.
+    /// The benchmark.
+    pub suite: Suite,
+    /// Its scale factor.
     pub scale_factor: f64,
     /// Threads of the one process, and of all workers together.
     pub threads: usize,
@@ -61,6 +63,13 @@ pub struct ClusterRound {
 pub struct QueryRound {
     /// Its number.
     pub query: u8,
+    /// What was measured, or why nothing was: a query that fails, or is answered otherwise than by one process.
+    pub outcome: Result<QueryTimes, String>,
+}
+
+/// What a query takes.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct QueryTimes {
     /// The shortest time of one process.
     pub single: Duration,
     /// The shortest time of the cluster.
@@ -73,15 +82,16 @@ pub struct QueryRound {
 /// is next.
 ///
 /// # Errors
-/// Servers that do not start, statements that fail, and answers that differ.
+/// Servers that do not start, and loads that fail.
 pub fn measure_cluster(
     options: &ClusterOptions,
     mut follow: impl FnMut(String),
 ) -> Result<ClusterOutcome, ClusterBenchError> {
-    let files = options.folder.join("tpch");
-    for table in TABLES {
-        follow(format!("writing {}", table.name));
-        write_table(&files, Suite::TpcH, table.name, options.scale_factor, 1)?;
+    let suite = options.suite;
+    let files = options.folder.join(suite.name());
+    for table in suite.tables() {
+        follow(format!("writing {table}"));
+        write_table(&files, suite, table, options.scale_factor, 1)?;
     }
     let args = [
         "serve",
@@ -95,7 +105,7 @@ pub fn measure_cluster(
     args.push(options.threads.to_string().into());
     let single = ServerProcess::start_with(&options.program, &args)?;
     follow("loading one process".to_owned());
-    let loading = load(single.address, &files, false)?;
+    let loading = load(suite, single.address, &files, false)?;
     let mut rounds = Vec::new();
     for workers in options.workers.iter().copied() {
         follow(format!("starting {workers} workers"));
@@ -106,11 +116,13 @@ pub fn measure_cluster(
         })?;
         let threads = (options.threads / workers).max(1);
         let cluster = LocalCluster::start(&options.program, &folder, workers, threads, false)?;
-        let loading = (loading, load(cluster.address(0), &files, true)?);
+        let loading = (loading, load(suite, cluster.address(0), &files, true)?);
         let mut queries = Vec::new();
         for query in options.queries.iter().copied() {
             follow(format!("query {query} on {workers} workers"));
-            queries.push(round(options, query, single.address, &cluster, workers)?);
+            let outcome = round(options, query, single.address, &cluster);
+            let outcome = outcome.map_err(|error| error.to_string());
+            queries.push(QueryRound { query, outcome });
         }
         rounds.push(ClusterRound {
             workers,
@@ -129,29 +141,27 @@ fn round(
     query: u8,
     single: SocketAddr,
     cluster: &LocalCluster,
-    workers: usize,
-) -> Result<QueryRound, ClusterBenchError> {
-    let sql = queries::query(query, options.scale_factor).unwrap_or_default();
-    let mut found = QueryRound {
-        query,
+) -> Result<QueryTimes, ClusterBenchError> {
+    let suite = options.suite;
+    let sql = suite.query(query, options.scale_factor);
+    let sql = sql.ok_or_else(|| ClusterBenchError::NoQuery { suite, query })?;
+    // A limit may leave open which rows are kept.
+    let whole = suite.unlimited(query).unwrap_or(&sql);
+    let expected = query_rows(single, whole)?;
+    let answer = query_rows(cluster.address(0), whole)?;
+    if let Some(difference) = difference(&expected, &answer) {
+        return Err(ClusterBenchError::WrongAnswer { difference });
+    }
+    let mut found = QueryTimes {
         single: Duration::MAX,
         cluster: Duration::MAX,
         bytes: 0,
     };
     for _ in 0..options.runs.max(1) {
-        let (expected, time) = timed(single, &sql)?;
-        found.single = found.single.min(time);
+        found.single = found.single.min(timed(single, &sql)?);
         let before = cluster.exchanged_bytes()?;
-        let (answer, time) = timed(cluster.address(0), &sql)?;
+        found.cluster = found.cluster.min(timed(cluster.address(0), &sql)?);
         found.bytes = cluster.exchanged_bytes()?.saturating_sub(before);
-        found.cluster = found.cluster.min(time);
-        if let Some(difference) = difference(&expected, &answer) {
-            return Err(ClusterBenchError::WrongAnswer {
-                query,
-                workers,
-                difference,
-            });
-        }
     }
     Ok(found)
 }
@@ -159,11 +169,11 @@ fn round(
 /// The rows of an answer, as texts.
 type Rows = Vec<Vec<Option<String>>>;
 
-fn timed(address: SocketAddr, sql: &str) -> Result<(Rows, Duration), ClusterBenchError> {
+fn timed(address: SocketAddr, sql: &str) -> Result<Duration, ClusterBenchError> {
     with_client(address, async |client| {
         let begun = Instant::now();
-        let rows = rows(&client, sql).await?;
-        Ok((rows, begun.elapsed()))
+        rows(&client, sql).await?;
+        Ok(begun.elapsed())
     })
 }
 
@@ -220,22 +230,22 @@ fn with_client<T>(
 }
 
 /// Makes the tables at `address` and fills them from the files in `files`. What it took.
-///
-/// # Errors
-/// A statement that fails.
-pub fn load(
+fn load(
+    suite: Suite,
     address: SocketAddr,
     files: &Path,
     is_cluster: bool,
 ) -> Result<Duration, ClusterBenchError> {
     let begun = Instant::now();
-    for table in TABLES {
-        query_rows(address, &table.create(is_cluster))?;
-        let file = files.join(table.name).join("000.parquet");
+    for table in suite.tables() {
+        // Their columns are the same at all scale factors.
+        let columns = suite.rows(table, 1.0, 1)?.schema;
         query_rows(
             address,
-            &format!("COPY {} FROM '{}'", table.name, file.display()),
+            &schema::create(suite, table, &columns, is_cluster)?,
         )?;
+        let file = files.join(table).join("000.parquet");
+        query_rows(address, &format!("COPY {table} FROM '{}'", file.display()))?;
     }
     Ok(begun.elapsed())
 }

@@ -1,68 +1,93 @@
-//! TPC-H's tables, and where their rows are in a cluster.
+//! The tables of TPC-H and TPC-DS, and where their rows are in a cluster.
 
-/// A table: its name, its columns, and what stands behind them in a cluster.
-pub struct ClusterTable {
-    pub name: &'static str,
-    columns: &'static str,
-    home: &'static str,
+use arrow::datatypes::{DataType, SchemaRef};
+
+use super::error::ClusterBenchError;
+use crate::tpch::Suite;
+
+/// The statement that makes a table, for one process or for a cluster.
+///
+/// # Errors
+/// A column of a type that the benchmarks do not have.
+pub fn create(
+    suite: Suite,
+    table: &str,
+    schema: &SchemaRef,
+    is_cluster: bool,
+) -> Result<String, ClusterBenchError> {
+    let columns = schema.fields().iter().map(|field| {
+        let name = field.name();
+        Ok(format!("{name} {}", column_type(name, field.data_type())?))
+    });
+    let columns = columns.collect::<Result<Vec<_>, ClusterBenchError>>()?;
+    let home = match (is_cluster, key(suite, table)) {
+        (false, _) => String::new(),
+        (true, None) => " REPLICATED".to_owned(),
+        (true, Some(key)) => format!(" DISTRIBUTED BY ({key})"),
+    };
+    Ok(format!(
+        "CREATE TABLE {table} ({}){home}",
+        columns.join(", ")
+    ))
 }
 
-impl ClusterTable {
-    /// The statement that makes it, for one process or for a cluster.
-    pub fn create(&self, is_cluster: bool) -> String {
-        let home = if is_cluster { self.home } else { "" };
-        format!("CREATE TABLE {} ({}) {home}", self.name, self.columns)
+/// The key by which a table is divided, the one that the largest joins have. None for tables that are on every node.
+fn key(suite: Suite, table: &str) -> Option<&'static str> {
+    Some(match (suite, table) {
+        (Suite::TpcH, "customer") => "c_custkey",
+        (Suite::TpcH, "part") => "p_partkey",
+        (Suite::TpcH, "partsupp") => "ps_partkey",
+        (Suite::TpcH, "orders") => "o_orderkey",
+        (Suite::TpcH, "lineitem") => "l_orderkey",
+        (Suite::TpcDs, "store_sales") => "ss_item_sk",
+        (Suite::TpcDs, "store_returns") => "sr_item_sk",
+        (Suite::TpcDs, "catalog_sales") => "cs_item_sk",
+        (Suite::TpcDs, "catalog_returns") => "cr_item_sk",
+        (Suite::TpcDs, "web_sales") => "ws_item_sk",
+        (Suite::TpcDs, "web_returns") => "wr_item_sk",
+        (Suite::TpcDs, "inventory") => "inv_item_sk",
+        _ => return None,
+    })
+}
+
+fn column_type(column: &str, data_type: &DataType) -> Result<String, ClusterBenchError> {
+    Ok(match data_type {
+        DataType::Int32 => "INT".to_owned(),
+        DataType::Int64 => "BIGINT".to_owned(),
+        DataType::Utf8 | DataType::Utf8View => "TEXT".to_owned(),
+        DataType::Date32 => "DATE".to_owned(),
+        DataType::Decimal128(precision, scale) => format!("DECIMAL({precision},{scale})"),
+        other => {
+            return Err(ClusterBenchError::ColumnType {
+                column: column.to_owned(),
+                data_type: other.clone(),
+            });
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tables_of_both_benchmarks_are_made_and_divided() {
+        for (suite, divided) in [(Suite::TpcH, 5), (Suite::TpcDs, 7)] {
+            let mut found = 0;
+            for table in suite.tables() {
+                let rows = suite.rows(table, 0.01, 1).expect(table);
+                let sql = create(suite, table, &rows.schema, true).expect(table);
+                if let Some(key) = key(suite, table) {
+                    rows.schema.index_of(key).expect(table);
+                    assert!(sql.ends_with(&format!(") DISTRIBUTED BY ({key})")), "{sql}");
+                    found += 1;
+                } else {
+                    assert!(sql.ends_with(") REPLICATED"), "{sql}");
+                }
+                let alone = create(suite, table, &rows.schema, false).expect(table);
+                assert!(sql.starts_with(&alone), "{alone}");
+            }
+            assert_eq!(found, divided, "{suite}");
+        }
     }
 }
-
-/// The tables, each divided by the key that the largest joins have.
-pub const TABLES: [ClusterTable; 8] = [
-    ClusterTable {
-        name: "region",
-        columns: "r_regionkey BIGINT, r_name TEXT, r_comment TEXT",
-        home: "REPLICATED",
-    },
-    ClusterTable {
-        name: "nation",
-        columns: "n_nationkey BIGINT, n_name TEXT, n_regionkey BIGINT, n_comment TEXT",
-        home: "REPLICATED",
-    },
-    ClusterTable {
-        name: "supplier",
-        columns: "s_suppkey BIGINT, s_name TEXT, s_address TEXT, s_nationkey BIGINT, s_phone TEXT, \
-                  s_acctbal DECIMAL(15,2), s_comment TEXT",
-        home: "REPLICATED",
-    },
-    ClusterTable {
-        name: "customer",
-        columns: "c_custkey BIGINT, c_name TEXT, c_address TEXT, c_nationkey BIGINT, c_phone TEXT, \
-                  c_acctbal DECIMAL(15,2), c_mktsegment TEXT, c_comment TEXT",
-        home: "DISTRIBUTED BY (c_custkey)",
-    },
-    ClusterTable {
-        name: "part",
-        columns: "p_partkey BIGINT, p_name TEXT, p_mfgr TEXT, p_brand TEXT, p_type TEXT, p_size INT, \
-                  p_container TEXT, p_retailprice DECIMAL(15,2), p_comment TEXT",
-        home: "DISTRIBUTED BY (p_partkey)",
-    },
-    ClusterTable {
-        name: "partsupp",
-        columns: "ps_partkey BIGINT, ps_suppkey BIGINT, ps_availqty INT, ps_supplycost DECIMAL(15,2), \
-                  ps_comment TEXT",
-        home: "DISTRIBUTED BY (ps_partkey)",
-    },
-    ClusterTable {
-        name: "orders",
-        columns: "o_orderkey BIGINT, o_custkey BIGINT, o_orderstatus TEXT, o_totalprice DECIMAL(15,2), \
-                  o_orderdate DATE, o_orderpriority TEXT, o_clerk TEXT, o_shippriority INT, o_comment TEXT",
-        home: "DISTRIBUTED BY (o_orderkey)",
-    },
-    ClusterTable {
-        name: "lineitem",
-        columns: "l_orderkey BIGINT, l_partkey BIGINT, l_suppkey BIGINT, l_linenumber INT, \
-                  l_quantity DECIMAL(15,2), l_extendedprice DECIMAL(15,2), l_discount DECIMAL(15,2), \
-                  l_tax DECIMAL(15,2), l_returnflag TEXT, l_linestatus TEXT, l_shipdate DATE, \
-                  l_commitdate DATE, l_receiptdate DATE, l_shipinstruct TEXT, l_shipmode TEXT, l_comment TEXT",
-        home: "DISTRIBUTED BY (l_orderkey)",
-    },
-];

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand, ValueEnum};
 use nearfar_bench::bench::{Rival, Role};
+use nearfar_bench::tpch::Suite;
 use nearfar_kernels::Isa;
 use nearfar_kernels::copy::CopyMethod;
 use nearfar_measure::operators::{Access, CopierCount, PipelineWork};
@@ -452,21 +453,26 @@ pub struct BenchFairnessArgs {
     pub figures: FigureArgs,
 }
 
-/// TPC-H over the nodes of a cluster on this machine, against one process.
+/// TPC-H or TPC-DS over the nodes of a cluster on this machine, against one process.
 ///
 /// All are processes of their own, and the threads of a cluster's workers together are as many as those of the one
-/// process. Tables but the three smallest are divided by key. Each query runs on one process and on the cluster in
-/// turn, and their answers must be equal. Ratios are the cluster's time over that of one process: what a cluster
-/// costs where it can gain nothing.
+/// process. Large tables are divided by key: of TPC-H all but the three smallest, of TPC-DS those of sales, returns and
+/// the inventory. Each query runs on one process and on the cluster in turn; one that fails, or is answered otherwise
+/// than by one process, is left out with the reason, and the program's code is 1. Ratios are the cluster's time over that
+/// of one process: what a cluster costs where it can gain nothing.
 ///
 /// With --simulate nothing is run: what limits a large cluster is modelled, with assumed nodes and network.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   nearfar bench cluster --sf 0.1
+  nearfar bench cluster --suite tpcds --sf 0.1 --workers 1,3
   nearfar bench cluster --workers 1,2,4 --format json > cluster.jsonl
   nearfar bench cluster --simulate 1,10,100,1000")]
 pub struct BenchClusterArgs {
+    /// The benchmark.
+    #[arg(long, value_name = "NAME", value_parser = suite, default_value = "tpch")]
+    pub suite: Suite,
     /// Numbers of workers.
     #[arg(
         long,
@@ -480,12 +486,12 @@ pub struct BenchClusterArgs {
         long,
         value_name = "N,…",
         value_delimiter = ',',
-        conflicts_with_all = ["workers", "queries", "runs", "directory", "scale_factor", "threads"]
+        conflicts_with_all = ["suite", "workers", "queries", "runs", "directory", "scale_factor", "threads"]
     )]
     pub simulate: Vec<NonZeroUsize>,
-    /// The queries to run.
-    #[arg(long, value_name = "LIST", default_value = "1-22")]
-    pub queries: QueryList,
+    /// Queries to run, such as 1,3-5,22 [default: all].
+    #[arg(long, value_name = "LIST")]
+    pub queries: Option<QueryList>,
     /// How often each query runs; the shortest time counts.
     #[arg(long, value_name = "N", default_value = "3")]
     pub runs: NonZeroUsize,
@@ -498,6 +504,12 @@ pub struct BenchClusterArgs {
     pub threads: ThreadArgs,
     #[command(flatten)]
     pub figures: FigureArgs,
+}
+
+fn suite(text: &str) -> Result<Suite, String> {
+    let suites = [Suite::TpcH, Suite::TpcDs];
+    let found = suites.into_iter().find(|suite| suite.name() == text);
+    found.ok_or_else(|| format!("there are: {}", suites.map(Suite::name).join(", ")))
 }
 
 /// Small transactions over the wire, beside PostgreSQL.

@@ -26,7 +26,11 @@ pub fn run(args: &BenchClusterArgs) -> anyhow::Result<()> {
         scale_factor: args.scale.scale_factor,
         threads: args.threads.count(),
         workers: args.workers.iter().map(|workers| workers.get()).collect(),
-        queries: args.queries.0.clone(),
+        suite: args.suite,
+        queries: match &args.queries {
+            Some(queries) => queries.0.clone(),
+            None => args.suite.numbers().collect(),
+        },
         runs: args.runs.get(),
     };
     let outcome = run_shown(move |live| {
@@ -34,7 +38,22 @@ pub fn run(args: &BenchClusterArgs) -> anyhow::Result<()> {
         Ok(measure_cluster(&options, follow)?)
     })?;
     let (configuration, metrics) = (outcome.configuration(), outcome.metrics());
-    figures::print_measured(args.figures.format, configuration, &metrics, table)
+    figures::print_measured(args.figures.format, configuration, &metrics, table)?;
+    let rounds = outcome.rounds.iter();
+    let failed = rounds.flat_map(|round| {
+        let queries = round.queries.iter();
+        queries
+            .filter_map(|query| Some((round.workers, query.query, query.outcome.as_ref().err()?)))
+    });
+    let failed =
+        failed.map(|(workers, query, reason)| format!("q{query} with {workers} nodes: {reason}"));
+    let failed: Vec<String> = failed.collect();
+    anyhow::ensure!(
+        failed.is_empty(),
+        "the cluster does not answer as one process does:\n{}",
+        failed.join("\n")
+    );
+    Ok(())
 }
 
 fn simulate(args: &BenchClusterArgs) -> anyhow::Result<()> {
