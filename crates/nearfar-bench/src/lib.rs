@@ -13,6 +13,7 @@ mod kept_process;
 pub mod merge;
 pub mod oltp;
 pub mod operators;
+mod ports;
 pub mod restart;
 pub mod scan;
 pub mod server_process;

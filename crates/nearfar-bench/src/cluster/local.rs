@@ -4,17 +4,15 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs;
 use std::io::{self, Read, Write};
-use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
-use std::ops::Range;
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
-use std::process;
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc::channel;
 use std::thread;
 
 use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
 
 use super::error::ClusterBenchError;
+use crate::ports::free_addresses;
 use crate::server_process::{ServerError, ServerProcess, Signal};
 
 /// A cluster, which ends when this is dropped.
@@ -51,7 +49,7 @@ impl LocalCluster {
         threads: usize,
         is_kept: bool,
     ) -> Result<Self, ClusterBenchError> {
-        let places = free_places(count)?;
+        let places = free_addresses(count)?;
         let file = write_files(folder, &places)?;
         let mut cluster = Self {
             program: program.to_owned(),
@@ -238,35 +236,6 @@ fn write_files(folder: &Path, places: &[SocketAddr]) -> Result<PathBuf, ClusterB
         text += &format!("\n[[node]]\nname = \"{name}\"\naddress = \"{place}\"\n");
     }
     write("cluster.toml", &text)
-}
-
-/// Where nodes take each other: below the ports that Linux gives to whoever asks for any (`ip_local_port_range`, 32768 and
-/// more by default), since a node may ask for some before the next one has its own.
-const PORTS: Range<u16> = 20_000..32_000;
-
-/// Addresses that nobody listens on now, and others at each call.
-fn free_places(count: usize) -> io::Result<Vec<SocketAddr>> {
-    static TRIED: AtomicU32 = AtomicU32::new(0);
-    let first = process::id().wrapping_mul(61);
-    let mut listeners = Vec::new();
-    for _ in PORTS {
-        if listeners.len() == count {
-            break;
-        }
-        let number = first.wrapping_add(TRIED.fetch_add(1, Ordering::Relaxed));
-        let port = PORTS.start + (number % u32::from(PORTS.end - PORTS.start)) as u16;
-        // Another one may have it.
-        listeners.extend(TcpListener::bind((Ipv4Addr::LOCALHOST, port)));
-    }
-    if listeners.len() < count {
-        let reason = format!(
-            "no {count} ports from {} to {} are free",
-            PORTS.start,
-            PORTS.end - 1
-        );
-        return Err(io::Error::new(io::ErrorKind::AddrInUse, reason));
-    }
-    listeners.iter().map(TcpListener::local_addr).collect()
 }
 
 fn metrics_page(address: SocketAddr) -> io::Result<String> {

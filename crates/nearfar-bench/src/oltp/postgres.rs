@@ -1,7 +1,7 @@
 //! A PostgreSQL of the benchmark's own.
 
 use std::fs::{self, File};
-use std::net::{SocketAddr, TcpListener};
+use std::net::SocketAddr;
 use std::os::unix::fs::{MetadataExt, chown};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -15,6 +15,7 @@ use nearfar_sql::scratch::ScratchFolder;
 use super::error::OltpError;
 use super::programs::{find, run};
 use crate::kept_process::KeptProcess;
+use crate::ports::free_addresses;
 
 /// All tables fit, and checkpoints are as rare as they can be.
 const SETTINGS: &str = "-c listen_addresses=127.0.0.1 -c shared_buffers=1GB -c max_wal_size=8GB \
@@ -75,12 +76,11 @@ impl Postgres {
         if let Some(User { user, group }) = user {
             chown(folder.path(), Some(user), Some(group)).map_err(unwritable)?;
         }
-        // Another one may take the port until the server has it, which then does not start.
-        let port = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
+        let address = free_addresses(1).map_err(unwritable)?[0];
         let mut server = Self {
             data: folder.path().join("data"),
             user,
-            address: port.map_err(unwritable)?,
+            address,
             server: None,
             folder,
         };
