@@ -50,6 +50,11 @@ pub fn kept_in(table: &str, rank: usize) -> String {
     }
 }
 
+/// A name as it is written in SQL.
+pub fn quoted(name: &str) -> String {
+    format!("\"{}\"", name.replace('"', "\"\""))
+}
+
 /// Whether a table has the rows of another node.
 pub fn is_copy(table: &str) -> bool {
     table.starts_with(COPY_PREFIX)

@@ -13,9 +13,8 @@ use std::sync::atomic::Ordering;
 use super::load::roll_back;
 use super::{Link, Node};
 use crate::error::failed;
-use crate::home::{TableHome, keeper, kept_in};
+use crate::home::{TableHome, keeper, kept_in, quoted};
 use crate::messages::{Change, Read, Reply, Request, State, TableDefinition, fresh};
-use crate::plan::quoted;
 
 /// A table of this node and where its rows come from.
 #[derive(Debug, PartialEq)]
@@ -241,7 +240,7 @@ mod tests {
     fn shares_come_from_those_that_keep_them() {
         let columns = vec!["a".to_owned()];
         let twice = definition(TableHome::Distributed { columns, copies: 2 });
-        let found = sources(&[twice.clone()], 1, 3, &[0, 2]).expect("sources");
+        let found = sources(std::slice::from_ref(&twice), 1, 3, &[0, 2]).expect("sources");
         let found: Vec<_> = found
             .iter()
             .map(|it| (it.table.as_str(), it.node, it.kept.as_str()))

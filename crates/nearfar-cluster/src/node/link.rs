@@ -81,7 +81,7 @@ impl Link {
             .map_err(wrong)?
             .connect_timeout(CONNECT_TIMEOUT)
             .http2_keep_alive_interval(KEEP_ALIVE)
-            .keep_alive_timeout(KEEP_ALIVE)
+            .keep_alive_timeout(ANSWER_TIMEOUT)
             .tcp_nodelay(true)
             .initial_connection_window_size(16 << 20)
             .initial_stream_window_size(4 << 20);

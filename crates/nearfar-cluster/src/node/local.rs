@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 use super::Node;
 use crate::error::{failed, failed_query};
 use crate::home::{TableHome, kept_in};
-use crate::messages::{Change, Hello, PinnedState, Reply, State, TableDefinition};
+use crate::messages::{Hello, PinnedState, Reply, State, TableDefinition};
 
 /// A pin whose query has not been heard of for so long is given up: its coordinator is gone.
 const PIN_AGE_MAX: Duration = Duration::from_secs(3600);

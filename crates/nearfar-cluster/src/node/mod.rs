@@ -19,10 +19,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use crate::config::ClusterFile;
-use crate::error::{AskError, failed_query};
+use crate::error::failed_query;
 use crate::home::{TableHome, keeper};
 use crate::messages::{Hello, PROTOCOL, State};
-use crate::plan::QueryPin;
 
 /// A node of a cluster, which this process is.
 pub struct Node {
@@ -58,15 +57,6 @@ pub struct Node {
     /// The states of nodes of which one was found to be behind, and is not waited for any more.
     pub(crate) behind: Mutex<Option<String>>,
     pub(crate) worker: std::sync::OnceLock<datafusion_distributed::Worker>,
-}
-
-/// A node that a query has lost.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Lost {
-    /// It does not answer.
-    Silent(String),
-    /// It was started again since, and knows nothing of the query.
-    Restarted(String),
 }
 
 impl std::fmt::Debug for Node {
@@ -267,32 +257,6 @@ impl Node {
 
     pub(crate) fn count_retry(&self) {
         self.retries.fetch_add(1, Ordering::Relaxed);
-    }
-
-    /// The nodes that take part in a query and have not its plans any more, or can't be asked.
-    pub(crate) async fn lost_since(&self, pin: Option<&QueryPin>) -> Vec<Lost> {
-        let own = self.hello().await;
-        let taking_part = self.links.iter().enumerate().filter_map(|(index, link)| {
-            let life = match pin.map(|pin| &pin.nodes[index]) {
-                Some(Ok(pinned)) => Some(pinned.life),
-                Some(Err(_)) => return None,
-                None => None,
-            };
-            (index != self.me).then_some((link, life))
-        });
-        let own = &own;
-        let asked = taking_part.map(|(link, life)| async move {
-            let name = || format!("`{}` at {}", link.name(), link.address());
-            match link.hello(own).await {
-                Err(AskError::Silent { .. }) => Some(Lost::Silent(name())),
-                Ok(hello) if life.is_some_and(|life| life != hello.life) => {
-                    Some(Lost::Restarted(name()))
-                }
-                _ => None,
-            }
-        });
-        let lost = futures::future::join_all(asked).await;
-        lost.into_iter().flatten().collect()
     }
 
     /// The first node of which something is heard, of `node` and those behind it.

@@ -13,7 +13,7 @@ use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{
     DisplayAs, DisplayFormatType, ExecutionPlan, ExecutionPlanProperties, PlanProperties,
 };
-use datafusion_distributed::{DistributedExec, DistributedExt};
+use datafusion_distributed::{DistributedExec, DistributedExt, NetworkBoundaryExt};
 use futures::{TryStreamExt, stream};
 use nearfar_sql::scan::StatementPin;
 use std::fmt;
@@ -21,10 +21,11 @@ use std::sync::Arc;
 use tonic::Code;
 use url::Url;
 
+use super::everywhere::read_everywhere;
 use super::in_place::undone;
 use super::pin::QueryPin;
-use crate::error::failed_query;
-use crate::node::{Link, Lost, Node};
+use crate::error::{AskError, failed_query};
+use crate::node::{Link, Node};
 
 /// Plans with the distributed engine, and keeps what is needed to plan again.
 #[derive(Clone)]
@@ -46,9 +47,8 @@ impl QueryPlanner for Coordinator {
         logical: &LogicalPlan,
         session: &dyn Session,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        let plan = self.inner.create_physical_plan(logical, session).await?;
-        let is_distributed = (plan.as_ref() as &dyn std::any::Any).is::<DistributedExec>();
-        if !is_distributed {
+        let plan = self.plan(logical, session).await?;
+        if !plan.is::<DistributedExec>() {
             // What runs here alone has this machine's accounts, as on a machine without a cluster.
             let options = session.config_options();
             return self
@@ -69,6 +69,23 @@ impl QueryPlanner for Coordinator {
             input: plan,
             again: again.map(Arc::new),
         }))
+    }
+}
+
+impl Coordinator {
+    /// The plan for all nodes, or for this one where it needs no other.
+    async fn plan(
+        &self,
+        logical: &LogicalPlan,
+        session: &dyn Session,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let plan = self.inner.create_physical_plan(logical, session).await?;
+        let plan = read_everywhere(plan)?;
+        let crosses = plan.exists(|part| Ok(part.is_network_boundary()))?;
+        match plan.children()[..] {
+            [alone] if plan.is::<DistributedExec>() && !crosses => Ok(Arc::clone(alone)),
+            _ => Ok(plan),
+        }
     }
 }
 
@@ -133,8 +150,7 @@ impl Again {
         state
             .config_mut()
             .set_extension(Arc::new(StatementPin::default()));
-        let inner = &self.coordinator.inner;
-        let input = inner.create_physical_plan(&self.logical, &state).await?;
+        let input = self.coordinator.plan(&self.logical, &state).await?;
         Ok(CoordinatedExec {
             node: Arc::clone(&self.coordinator.node),
             pin: pin_of(&state),
@@ -256,7 +272,7 @@ impl Running {
             Err(error) => error,
         };
         let node = Arc::clone(&self.query.node);
-        let lost = node.lost_since(self.query.pin.as_deref()).await;
+        let lost = lost_since(&node, self.query.pin.as_deref()).await;
         let is_lost = !lost.is_empty() || is_of_connection(&error);
         let may_begin_again = is_lost && !self.has_given;
         if let Some(again) = self.query.once_more().filter(|_| may_begin_again) {
@@ -269,6 +285,41 @@ impl Running {
         node.count_failure();
         Err(named(error, &lost))
     }
+}
+
+/// A node that a query has lost.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Lost {
+    /// It does not answer.
+    Silent(String),
+    /// It was started again since, and knows nothing of the query.
+    Restarted(String),
+}
+
+/// The nodes that take part in a query and have not its plans any more, or can't be asked.
+async fn lost_since(node: &Node, pin: Option<&QueryPin>) -> Vec<Lost> {
+    let own = node.hello().await;
+    let taking_part = node.links().iter().enumerate().filter_map(|(index, link)| {
+        let life = match pin.map(|pin| &pin.nodes[index]) {
+            Some(Ok(pinned)) => Some(pinned.life),
+            Some(Err(_)) => return None,
+            None => None,
+        };
+        (index != node.me()).then_some((link, life))
+    });
+    let own = &own;
+    let asked = taking_part.map(|(link, life)| async move {
+        let name = || format!("`{}` at {}", link.name(), link.address());
+        match link.hello(own).await {
+            Err(AskError::Silent { .. }) => Some(Lost::Silent(name())),
+            Ok(hello) if life.is_some_and(|life| life != hello.life) => {
+                Some(Lost::Restarted(name()))
+            }
+            _ => None,
+        }
+    });
+    let lost = futures::future::join_all(asked).await;
+    lost.into_iter().flatten().collect()
 }
 
 /// Whether a connection between nodes has broken, as it does to one that is there and too busy to answer in time.

@@ -6,7 +6,7 @@ use datafusion::sql::sqlparser::tokenizer::{Token, Tokenizer, Word};
 use nearfar_sql::error::EngineError;
 
 use crate::error::failed;
-use crate::home::{TableHome, kept_in};
+use crate::home::{TableHome, kept_in, quoted};
 
 /// A command that makes, drops or empties a table.
 #[derive(Debug, Clone, PartialEq)]
@@ -67,11 +67,6 @@ fn renamed(text: &str, name: &str) -> Result<String, EngineError> {
         text(&tokens[..begin]),
         text(&tokens[end..])
     ))
-}
-
-/// A name as it is written in SQL.
-pub fn quoted(name: &str) -> String {
-    format!("\"{}\"", name.replace('"', "\"\""))
 }
 
 /// Refuses what every node would see to only among its own rows.

@@ -25,6 +25,7 @@ use datafusion::physical_plan::filter::FilterExec;
 use datafusion::physical_plan::joins::{
     CrossJoinExec, HashJoinExec, NestedLoopJoinExec, PartitionMode,
 };
+use datafusion::physical_plan::limit::GlobalLimitExec;
 use datafusion::physical_plan::projection::ProjectionExec;
 use datafusion::physical_plan::repartition::RepartitionExec;
 use datafusion::physical_plan::sorts::sort_preserving_merge::SortPreservingMergeExec;
@@ -154,11 +155,36 @@ fn rewritten(plan: Plan, is_free: bool, partitions: usize) -> Result<Plan> {
             rewritten(Arc::clone(child), is_free, partitions)
         })
         .collect::<Result<Vec<_>>>()?;
-    let options = ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute);
-    let plan = plan.replace_children(children, options)?;
+    let plan = replaced(&plan, limited_once(&plan, children))?;
     match is_free {
         true => joined_in_place(plan, partitions),
         false => Ok(plan),
+    }
+}
+
+fn replaced(plan: &Plan, children: Vec<Plan>) -> Result<Plan> {
+    let options = ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute);
+    Arc::clone(plan).replace_children(children, options)
+}
+
+/// The inputs of a join that takes one side as a whole, where a limit on that side is below what sends it to all tasks:
+/// the engine would put the limit above, and each task would keep other rows.
+fn limited_once(plan: &Plan, mut children: Vec<Plan>) -> Vec<Plan> {
+    if collects_left(plan)
+        && let Some(gathered) = children[0].downcast_ref::<CoalescePartitionsExec>()
+        && let Some(fetch) = gathered.fetch()
+    {
+        let left = Arc::clone(&children[0]);
+        children[0] = Arc::new(GlobalLimitExec::new(left, 0, Some(fetch)));
+    }
+    children
+}
+
+/// Whether an operator has all rows of its first input before any of the second one.
+fn collects_left(plan: &Plan) -> bool {
+    match plan.downcast_ref::<HashJoinExec>() {
+        Some(join) => join.mode == PartitionMode::CollectLeft,
+        None => plan.is::<NestedLoopJoinExec>() || plan.is::<CrossJoinExec>(),
     }
 }
 
@@ -170,11 +196,7 @@ fn frees(plan: &Plan, input: usize, is_free: bool) -> bool {
     if plan.is::<CoalescePartitionsExec>() || plan.is::<SortPreservingMergeExec>() {
         return true;
     }
-    let collects_left = match plan.downcast_ref::<HashJoinExec>() {
-        Some(join) => join.mode == PartitionMode::CollectLeft,
-        None => plan.is::<NestedLoopJoinExec>() || plan.is::<CrossJoinExec>(),
-    };
-    match (collects_left, plan.children().len()) {
+    match (collects_left(plan), plan.children().len()) {
         (true, _) => input == 0 || is_free,
         (false, 1) => is_free,
         (false, _) => false,

@@ -3,15 +3,15 @@
 mod codec;
 mod coordinate;
 mod definition;
+mod everywhere;
 mod in_place;
 mod leaf;
 mod pin;
 mod router;
 mod sink;
 mod stages;
+mod windows;
 
 pub use codec::{ClusterCodec, decoded};
-pub use definition::quoted;
-pub use pin::QueryPin;
 pub use router::Router;
 pub use stages::check;

@@ -204,6 +204,43 @@ enum Asked {
 }
 
 impl Router {
+    /// What a `CREATE TABLE` asks for.
+    fn asked_table(
+        &self,
+        statement: &Statement,
+        words: &[String],
+        upper: &[&str],
+    ) -> Result<Asked, EngineError> {
+        let Some(clause) = statement.distribution() else {
+            return Err(failed(
+                "a table of a cluster says where its rows are: end CREATE TABLE with DISTRIBUTED BY (columns) or \
+                 REPLICATED, or create a TEMPORARY table on this node",
+            ));
+        };
+        if words.iter().any(|word| word.eq_ignore_ascii_case("select")) {
+            return Err(failed(
+                "create the table first, then add the rows by INSERT INTO … SELECT",
+            ));
+        }
+        check_clauses(words)?;
+        let table = created(words, upper)?;
+        if self.0.home(&table).is_some() {
+            return match upper[2] {
+                "IF" => Ok(Asked::Done(done("CREATE TABLE"))),
+                _ => Err(failed(format!("table `{table}` exists already"))),
+            };
+        }
+        let home = TableHome::from(clause);
+        if home.tables() > self.0.nodes() {
+            return Err(failed(format!(
+                "COPIES {}: the cluster has {} nodes, and each has a row once",
+                home.tables(),
+                self.0.nodes()
+            )));
+        }
+        definition("CREATE TABLE", table, Some(home)).map(Asked::Change)
+    }
+
     /// What a statement asks for, by its words and the first of them in upper case.
     fn asked(
         &self,
@@ -211,48 +248,19 @@ impl Router {
         words: &[String],
         upper: &[&str],
     ) -> Result<Asked, EngineError> {
-        let (command, table, home) = match upper {
-            ["CREATE", "TABLE", ..] => {
-                let Some(clause) = statement.distribution() else {
-                    return Err(failed(
-                        "a table of a cluster says where its rows are: end CREATE TABLE with DISTRIBUTED BY \
-                         (columns) or REPLICATED, or create a TEMPORARY table on this node",
-                    ));
-                };
-                if words.iter().any(|word| word.eq_ignore_ascii_case("select")) {
-                    return Err(failed(
-                        "create the table first, then add the rows by INSERT INTO … SELECT",
-                    ));
-                }
-                check_clauses(words)?;
-                let table = created(words, upper)?;
-                if self.0.home(&table).is_some() {
-                    return match upper[2] {
-                        "IF" => Ok(Asked::Done(done("CREATE TABLE"))),
-                        _ => Err(failed(format!("table `{table}` exists already"))),
-                    };
-                }
-                let home = TableHome::from(clause);
-                if home.tables() > self.0.nodes() {
-                    return Err(failed(format!(
-                        "COPIES {}: the cluster has {} nodes, and each has a row once",
-                        home.tables(),
-                        self.0.nodes()
-                    )));
-                }
-                ("CREATE TABLE", table, Some(home))
-            }
+        let (command, table) = match upper {
+            ["CREATE", "TABLE", ..] => return self.asked_table(statement, words, upper),
             ["DROP", "TABLE", ..] => {
                 let at = if upper.get(2) == Some(&"IF") { 4 } else { 2 };
                 match self.only_table(words, at)? {
-                    Some(table) => ("DROP TABLE", table, None),
+                    Some(table) => ("DROP TABLE", table),
                     None => return Ok(Asked::Another),
                 }
             }
             ["TRUNCATE", ..] => {
                 let at = if upper.get(1) == Some(&"TABLE") { 2 } else { 1 };
                 match self.only_table(words, at)? {
-                    Some(table) => ("TRUNCATE TABLE", table, None),
+                    Some(table) => ("TRUNCATE TABLE", table),
                     None => return Ok(Asked::Another),
                 }
             }
@@ -276,16 +284,28 @@ impl Router {
             }
             _ => return Ok(Asked::Another),
         };
-        if is_copy(&table) {
-            return Err(failed(format!(
-                "`{table}` is a name for copies of other nodes' rows: {command} the table itself"
-            )));
-        }
-        Ok(Asked::Change(Definition {
+        definition(command, table, None).map(Asked::Change)
+    }
+}
+
+/// What a command does to a table.
+///
+/// # Errors
+/// The name of a table of copies.
+fn definition(
+    command: &'static str,
+    table: String,
+    home: Option<TableHome>,
+) -> Result<Definition, EngineError> {
+    match is_copy(&table) {
+        true => Err(failed(format!(
+            "`{table}` is a name for copies of other nodes' rows: {command} the table itself"
+        ))),
+        false => Ok(Definition {
             command,
             table,
             home,
-        }))
+        }),
     }
 }
 

@@ -24,6 +24,7 @@ use super::coordinate::Coordinator;
 use super::in_place::InPlaceJoins;
 use super::leaf::{ClusterScan, Share};
 use super::pin::QueryPin;
+use super::windows::WindowOrders;
 use crate::error::failed_query;
 use crate::node::{Node, NodeLinks};
 
@@ -142,6 +143,7 @@ pub fn distributed(node: &Arc<Node>, builder: SessionStateBuilder) -> Result<Ses
         .with_distributed_route_tasks_handler(route)
         .with_distributed_local_worker_context(own)
         .with_physical_optimizer_rule(Arc::new(InPlaceJoins))
+        .with_physical_optimizer_rule(Arc::new(WindowOrders))
         .with_distributed_planner()
         .with_distributed_children_isolator_unions(false)?
         .with_distributed_metrics_collection(false)?;

@@ -6,8 +6,8 @@ use nearfar_sql::error::EngineError;
 use parking_lot::{Mutex, RwLock};
 use std::collections::HashMap;
 use std::net::SocketAddr;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 use tokio::net::TcpListener;
 use tokio_stream::wrappers::TcpListenerStream;
@@ -94,21 +94,7 @@ impl Node {
         crate::plan::check(&node)?;
         node.look_around().await?;
         engine.set_distribution(Arc::new(crate::plan::Router(Arc::clone(&node))));
-        let watched = Arc::downgrade(&node);
-        tokio::spawn(async move {
-            loop {
-                tokio::time::sleep(HEARTBEAT).await;
-                let Some(node) = watched.upgrade() else {
-                    return;
-                };
-                if let Err(error) = node.look_around().await {
-                    tracing::warn!(%error, "a node does not fit");
-                }
-                node.settle().await;
-                node.give_up_orphans();
-                node.begin_to_catch_up();
-            }
-        });
+        tokio::spawn(keep_looking(Arc::downgrade(&node)));
         Ok(node)
     }
 
@@ -202,6 +188,23 @@ impl Node {
     /// Bytes and counts, for those that show them.
     pub fn counted_queries(&self) -> u64 {
         self.queries.load(Ordering::Relaxed)
+    }
+}
+
+/// Asks other nodes again and again whether they are there, and does what follows from that, as long as there is the
+/// node.
+async fn keep_looking(watched: Weak<Node>) {
+    loop {
+        tokio::time::sleep(HEARTBEAT).await;
+        let Some(node) = watched.upgrade() else {
+            return;
+        };
+        if let Err(error) = node.look_around().await {
+            tracing::warn!(%error, "a node does not fit");
+        }
+        node.settle().await;
+        node.give_up_orphans();
+        node.begin_to_catch_up();
     }
 }
 

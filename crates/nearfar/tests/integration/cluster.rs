@@ -135,6 +135,13 @@ const ANSWERS: &[(&str, &str)] = &[
         "SELECT count(DISTINCT b), sum(CAST(a AS BIGINT) * 2) FROM t",
         "10|25005000",
     ),
+    // A filter makes a column constant by which a window is partitioned.
+    (
+        "SELECT count(*), max(s), sum(k) FROM (SELECT b, c, n, avg(sum(a)) OVER (PARTITION BY b, c, n) AS s, \
+         rank() OVER (PARTITION BY b ORDER BY c, n) AS k FROM (SELECT a, b, a % 3 AS c, a % 7 AS n FROM t) AS y \
+         WHERE c = 1 GROUP BY b, c, n) AS x WHERE c = 1",
+        "70|62016.0000000000000000|280",
+    ),
     ("SELECT count(*) FROM t WHERE a = 17 AND b = 'x7'", "1"),
     ("SELECT count(*) FROM t WHERE false", "0"),
     ("SELECT 1 + 1", "2"),
@@ -162,6 +169,53 @@ fn any_node_answers_as_one_machine_would() {
         let bytes = cluster.exchanged_bytes().expect("metrics");
         assert!(bytes > 0, "nodes have talked");
     }
+}
+
+#[test]
+fn replicated_tables_that_are_joined_are_not_sent() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let cluster = filled(folder.path(), 3);
+    let sent = |sql: &str| {
+        let plan = joined(&rows(&cluster, 1, &format!("EXPLAIN ANALYZE {sql}")));
+        plan.contains("NetworkBroadcastExec")
+    };
+    for (sql, expected) in [
+        (
+            "SELECT count(*) FROM t JOIN r ON t.a = r.a WHERE c > 'o'",
+            "2",
+        ),
+        (
+            "SELECT count(*) FROM t JOIN (SELECT x.a FROM r x JOIN r y ON x.a = y.a) z ON t.a = z.a",
+            "2",
+        ),
+        ("SELECT count(*) FROM t, r", "15000"),
+    ] {
+        assert!(!sent(sql), "{sql}");
+        assert_eq!(joined(&rows(&cluster, 0, sql)), expected, "{sql}");
+    }
+    // Each node might keep other rows, or draw other numbers.
+    for sql in [
+        "SELECT count(*) FROM t JOIN (SELECT a FROM r LIMIT 1) z ON t.a = z.a",
+        "SELECT count(*) FROM t JOIN (SELECT a FROM r WHERE random() < 0.5) z ON t.a = z.a",
+    ] {
+        assert!(sent(sql), "{sql}");
+    }
+    // All tasks have the same rows of a limit, those of divided tables too.
+    for _ in 0..4 {
+        rows(&cluster, 0, "INSERT INTO r SELECT a, c FROM r");
+    }
+    for table in ["r", "t"] {
+        let sql = format!("SELECT count(*) FROM t, (SELECT a FROM {table} LIMIT 1) z");
+        assert_eq!(joined(&rows(&cluster, 2, &sql)), "5000", "{table}");
+        let sql = format!(
+            "SELECT count(DISTINCT z) FROM (SELECT z.a AS z FROM t, (SELECT a FROM {table} LIMIT 1) z) x"
+        );
+        assert_eq!(joined(&rows(&cluster, 2, &sql)), "1", "{table}");
+    }
+    // Nothing of it is on another node.
+    let alone = "EXPLAIN SELECT count(*) FROM r x JOIN r y ON x.a = y.a";
+    let plan = joined(&rows(&cluster, 0, alone));
+    assert!(!plan.contains("CoordinatedExec"), "{plan}");
 }
 
 #[test]

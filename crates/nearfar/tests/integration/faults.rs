@@ -5,7 +5,7 @@ use std::io::Read;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use crate::support::{Ran, environment, files_in, program, run, temp};
+use crate::support::{Ran, SmallDisk, environment, files_in, program, run, temp};
 
 /// Runs the program where no file may become larger than 8 KiB, which fails as a full disk does:
 /// in the middle of a write.
@@ -95,39 +95,12 @@ fn a_reader_that_goes_away_is_no_error() {
     }
 }
 
-/// A file system of a few MiB, unmounted at the end.
-struct SmallDisk(tempfile::TempDir);
-
-impl SmallDisk {
-    /// `None`, said aloud, where it can't be mounted.
-    fn mount(kib: u64) -> Option<Self> {
-        let disk = Self(temp());
-        let size = format!("size={kib}k");
-        let mut mount = Command::new("mount");
-        let mounted = mount
-            .args(["-t", "tmpfs", "-o", &size, "tmpfs"])
-            .arg(disk.0.path());
-        if mounted.output().is_ok_and(|output| output.status.success()) {
-            return Some(disk);
-        }
-        let skipped = "skipped: this process may not mount a file system";
-        let _ = std::io::Write::write_fmt(&mut std::io::stderr(), format_args!("{skipped}\n"));
-        None
-    }
-}
-
-impl Drop for SmallDisk {
-    fn drop(&mut self) {
-        let _ = Command::new("umount").arg("-l").arg(self.0.path()).output();
-    }
-}
-
 #[test]
 fn a_full_disk_fails_the_query_that_spills_and_is_named() {
     let Some(disk) = SmallDisk::mount(1024) else {
         return;
     };
-    let folder = disk.0.path().display().to_string();
+    let folder = disk.path().display().to_string();
     let sort =
         "SELECT count(*), sum(r) FROM (SELECT row_number() OVER (ORDER BY s, k) AS r FROM t)";
     let table = "CREATE TABLE t AS SELECT value AS k, 'text ' || (value * 7919 % 100003) AS s \
@@ -140,5 +113,5 @@ fn a_full_disk_fails_the_query_that_spills_and_is_named() {
         .expect("started")
         .into();
     ran.failed(7, &["No space left on device", &folder, "make room"]);
-    assert_eq!(files_in(disk.0.path()), [""; 0], "nothing is left");
+    assert_eq!(files_in(disk.path()), [""; 0], "nothing is left");
 }

@@ -3,13 +3,11 @@
 
 use std::fs;
 use std::path::Path;
-use std::process::Command;
 
-use tempfile::TempDir;
 use tokio::runtime::Runtime;
 
 use crate::node::Node;
-use crate::support::{files_in, program, run, temp};
+use crate::support::{SmallDisk, files_in, program, run, temp};
 
 fn words(folder: &Path, command: &str, has_data: bool) -> Vec<String> {
     let place = |name: &str| folder.join(name).to_string_lossy().into_owned();
@@ -107,32 +105,6 @@ fn a_pool_alone_that_is_cut_or_gone_is_not_empty_without_a_word() {
     assert!(ran.stderr.contains("a new one is made"), "{ran:?}");
 }
 
-/// A small file system.
-struct SmallDisk(TempDir);
-
-impl SmallDisk {
-    /// `None`, said aloud, where it can't be mounted.
-    fn mount(kib: u64) -> Option<Self> {
-        let disk = Self(temp());
-        let size = format!("size={kib}k");
-        let mut mount = Command::new("mount");
-        let mounted = mount.args(["-t", "tmpfs", "-o", &size, "tmpfs"]);
-        let mounted = mounted.arg(disk.0.path()).output();
-        if mounted.is_ok_and(|output| output.status.success()) {
-            return Some(disk);
-        }
-        let skipped = "skipped: this process may not mount a file system";
-        let _ = std::io::Write::write_fmt(&mut std::io::stderr(), format_args!("{skipped}\n"));
-        None
-    }
-}
-
-impl Drop for SmallDisk {
-    fn drop(&mut self) {
-        let _ = Command::new("umount").arg("-l").arg(self.0.path()).output();
-    }
-}
-
 const LARGE: &str = "CREATE TABLE t AS SELECT value, repeat('x', 90) || value AS s \
                      FROM generate_series(1, 100000) t(value)";
 
@@ -141,7 +113,7 @@ fn a_table_that_a_pool_alone_has_no_room_for_is_refused() {
     let Some(disk) = SmallDisk::mount(1024) else {
         return;
     };
-    let words = sql(disk.0.path(), false, &["-c", LARGE]);
+    let words = sql(disk.path(), false, &["-c", LARGE]);
     let ran = program().args(words).output().expect("started");
     let stderr = String::from_utf8_lossy(&ran.stderr);
     assert_eq!(ran.status.code(), Some(7), "{stderr}");
@@ -149,7 +121,7 @@ fn a_table_that_a_pool_alone_has_no_room_for_is_refused() {
     // Small changes are published at the end.
     let small = "CREATE TABLE u (i BIGINT, s VARCHAR); \
                  INSERT INTO u SELECT value, repeat('x', 90) FROM generate_series(1, 60000)";
-    let words = sql(disk.0.path(), false, &["-c", small]);
+    let words = sql(disk.path(), false, &["-c", small]);
     let ran = program().args(words).output().expect("started");
     let stderr = String::from_utf8_lossy(&ran.stderr);
     assert_eq!(ran.status.code(), Some(7), "{stderr}");
@@ -160,8 +132,8 @@ fn a_full_disk_is_told_by_its_own_code() {
     let (Some(disk), Some(small)) = (SmallDisk::mount(4096), SmallDisk::mount(256)) else {
         return;
     };
-    let place = |name: &str| disk.0.path().join(name).to_string_lossy().into_owned();
-    let target = small.0.path().to_string_lossy().into_owned();
+    let place = |name: &str| disk.path().join(name).to_string_lossy().into_owned();
+    let target = small.path().to_string_lossy().into_owned();
     let words = [
         "serve",
         "--port",

@@ -190,3 +190,42 @@ pub fn expect_file(name: &str, text: &str) {
     let expected = std::fs::read_to_string(&path).expect("a file of what is expected");
     assert_eq!(text, expected, "differs from {}", path.display());
 }
+
+/// A file system of a few MiB, unmounted at the end.
+pub struct SmallDisk(PathBuf, Option<TempDir>);
+
+impl SmallDisk {
+    /// One in a folder of its own. `None`, said aloud, where it can't be mounted.
+    pub fn mount(kib: u64) -> Option<Self> {
+        let folder = tempfile::tempdir().expect("a folder");
+        let mut disk = Self::mount_at(folder.path(), kib)?;
+        disk.1 = Some(folder);
+        Some(disk)
+    }
+
+    /// The same in a folder that is there.
+    pub fn mount_at(folder: &Path, kib: u64) -> Option<Self> {
+        let size = format!("size={kib}k");
+        let mut mount = Command::new("mount");
+        let mounted = mount
+            .args(["-t", "tmpfs", "-o", &size, "tmpfs"])
+            .arg(folder);
+        if mounted.output().is_ok_and(|output| output.status.success()) {
+            return Some(Self(folder.to_owned(), None));
+        }
+        let skipped = "skipped: this process may not mount a file system";
+        let _ = std::io::Write::write_fmt(&mut std::io::stderr(), format_args!("{skipped}\n"));
+        None
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.0
+    }
+}
+
+impl Drop for SmallDisk {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg("-l").arg(&self.0).output();
+    }
+}

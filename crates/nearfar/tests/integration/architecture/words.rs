@@ -21,8 +21,11 @@ fn texts() -> Vec<PathBuf> {
     let mut files: Vec<PathBuf> = ["README.md", "ARCHITECTURE.md"]
         .map(|name| workspace().join(name))
         .into();
-    let documents = fs::read_dir(workspace().join("docs")).expect("docs");
-    files.extend(documents.map(|entry| entry.expect("an entry").path()));
+    for folder in ["docs", "docs/notebooks"] {
+        let entries = fs::read_dir(workspace().join(folder)).expect("docs");
+        let paths = entries.map(|entry| entry.expect("an entry").path());
+        files.extend(paths.filter(|path| path.extension().is_some_and(|it| it == "md")));
+    }
     for found in crates() {
         files.extend(sources(&found.folder));
     }

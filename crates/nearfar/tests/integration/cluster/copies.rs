@@ -6,6 +6,8 @@ use std::time::{Duration, Instant};
 use nearfar_bench::cluster::{LocalCluster, query_rows};
 use nearfar_bench::server_process::Signal;
 
+use crate::support::SmallDisk;
+
 use super::{ANSWERS, check_answers, cluster, error, joined, rows, wait_until};
 
 /// The tables of [`super::TABLES`], two copies of each share.
@@ -203,4 +205,43 @@ fn a_node_that_starts_does_not_wait_for_one_that_others_stand_in_for() {
     cluster.kill(1);
     cluster.restart(1).expect("it starts without the first one");
     check_answers(&cluster, 1);
+}
+
+#[test]
+fn a_node_whose_disk_is_full_is_done_without_until_it_has_room() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let data = folder.path().join("data-1");
+    std::fs::create_dir(&data).expect("made");
+    let Some(_disk) = SmallDisk::mount_at(&data, 32 << 10) else {
+        return;
+    };
+    let cluster = copied(folder.path(), 3);
+    let filler = data.join("filler");
+    let mut fills = std::fs::File::create(&filler).expect("made");
+    while std::io::Write::write_all(&mut fills, &[0; 4096]).is_ok() {}
+    let mut told = String::new();
+    wait_until("there is no room for a change", || {
+        let sql = "INSERT INTO t SELECT value, repeat('y', 1000) FROM generate_series(1, 3000)";
+        told = query_rows(cluster.address(0), sql)
+            .err()
+            .map_or_else(String::new, |error| error.to_string());
+        !told.is_empty()
+    });
+    assert!(
+        told.contains("`w2`") && told.contains("No space left"),
+        "{told}"
+    );
+    // The first node has taken the change, or none has.
+    let count = "SELECT count(*) % 3000, count(*) FROM t";
+    let found = joined(&rows(&cluster, 0, count));
+    assert!(found.starts_with("2000|"), "{found}");
+    assert_eq!(joined(&rows(&cluster, 2, count)), found);
+    drop(fills);
+    std::fs::remove_file(&filler).expect("removed");
+    wait_until("it has caught up", || {
+        query_rows(cluster.address(1), "INSERT INTO u VALUES (6000, 1)").is_ok()
+    });
+    for node in 0..3 {
+        assert_eq!(joined(&rows(&cluster, node, count)), found);
+    }
 }
