@@ -49,6 +49,10 @@ impl QueryPlanner for Coordinator {
     ) -> Result<Arc<dyn ExecutionPlan>> {
         let plan = self.plan(logical, session).await?;
         if !plan.is::<DistributedExec>() {
+            if plan.exists(|part| Ok(part.is::<DistributedExec>()))? {
+                // A query that is analyzed: each node puts its accounts into its own parts.
+                return Ok(plan);
+            }
             // What runs here alone has this machine's accounts, as on a machine without a cluster.
             let options = session.config_options();
             return self
