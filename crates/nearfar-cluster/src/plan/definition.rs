@@ -98,8 +98,15 @@ pub fn created(words: &[String], upper: &[&str]) -> Result<String, EngineError> 
         Some(&"IF") => 5,
         _ => 2,
     };
-    let name = words.get(at).map(|name| normalised(name));
+    let mut name = words.iter().skip(at);
+    let (name, next) = (name.next(), name.next());
     let name = name.ok_or_else(|| failed("CREATE TABLE without a name"))?;
+    if name.ends_with('.') || next.is_some_and(|next| next.starts_with('.')) {
+        return Err(failed(
+            "write the schema and the name of a table without blanks between them",
+        ));
+    }
+    let name = normalised(name);
     match name.split_once('.') {
         Some(("public", table)) => Ok(table.to_owned()),
         Some(_) => Err(failed("the tables of a cluster are in schema public")),
@@ -180,7 +187,7 @@ mod tests {
             home: Some(home),
         };
         let rest = "(a INT, b TEXT DEFAULT 'IF t') /* t */ DISTRIBUTED BY (a) COPIES 2";
-        for name in ["t", "IF NOT EXISTS public.\"t\"", "public . t"] {
+        for name in ["t", "IF NOT EXISTS public.\"t\""] {
             let text = format!("create TABLE {name} {rest}");
             let made = definition.statements(&text, 2).expect("statements");
             assert_eq!(made[0], text);
@@ -205,6 +212,23 @@ mod tests {
             ("SELECT '--', \"/*\" FROM t", "SELECT '--', \"/*\" FROM t"),
         ] {
             assert_eq!(without_comments(text), kept);
+        }
+    }
+
+    #[test]
+    fn names_of_new_tables_have_no_blanks() {
+        let made = |text: &str| {
+            let words: Vec<String> = text.split(' ').map(str::to_owned).collect();
+            let upper: Vec<&str> = words.iter().map(String::as_str).collect();
+            created(&words, &upper)
+        };
+        assert_eq!(made("CREATE TABLE public.t a INT").expect("a name"), "t");
+        assert_eq!(made("CREATE TABLE IF NOT EXISTS T").expect("a name"), "t");
+        for name in ["public . t", "public. t", "public .t", "other.t"] {
+            assert!(
+                made(&format!("CREATE TABLE {name} a INT")).is_err(),
+                "{name}"
+            );
         }
     }
 
