@@ -127,6 +127,15 @@ pub struct State {
     pub step: u64,
 }
 
+impl State {
+    /// The newest of some states, unless several steps have led to its number.
+    pub fn newest(states: impl Iterator<Item = Self> + Clone) -> Option<Self> {
+        let newest = states.clone().max_by_key(|state| state.version)?;
+        let mut as_new = states.filter(|state| state.version == newest.version);
+        as_new.all(|state| state == newest).then_some(newest)
+    }
+}
+
 impl fmt::Display for State {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} (step {:016x})", self.version, self.step)
@@ -342,6 +351,16 @@ mod tests {
         other.tables.clear();
         other.state.step = 1;
         assert_eq!(own.mismatch(&other, "w2"), None);
+    }
+
+    #[test]
+    fn of_two_steps_to_one_number_none_is_the_newest() {
+        let state = |version, step| State { version, step };
+        let newest = |states: &[State]| State::newest(states.iter().copied());
+        assert_eq!(newest(&[]), None);
+        let [old, one, other] = [state(7, 1), state(8, 1), state(8, 2)];
+        assert_eq!(newest(&[old, one, one]), Some(one));
+        assert_eq!(newest(&[one, old, other]), None);
     }
 
     #[test]

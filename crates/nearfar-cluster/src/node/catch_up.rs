@@ -1,17 +1,14 @@
 //! How a node that has missed steps, or has lost its tables, gets the newest state from those that have it: whole, in one
 //! transaction. Nothing can be changed meanwhile, since a change needs all nodes in one state.
 
-use arrow_flight::Ticket;
-use arrow_flight::decode::FlightRecordBatchStream;
-use arrow_flight::error::FlightError;
-use futures::{StreamExt, TryStreamExt};
-use nearfar_sql::engine::{ClientRows, Session};
+use futures::StreamExt;
+use nearfar_sql::engine::Session;
 use nearfar_sql::error::EngineError;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use super::load::roll_back;
-use super::{Link, Node};
+use super::Node;
+use super::load::{add_rows, roll_back};
 use crate::error::failed;
 use crate::home::{TableHome, keeper, kept_in, quoted};
 use crate::messages::{Change, Read, Reply, Request, State, TableDefinition, fresh};
@@ -28,11 +25,14 @@ struct Source {
 impl Node {
     /// Begins to catch up where another node is in a newer state, unless that is being done.
     pub(crate) fn begin_to_catch_up(self: &Arc<Self>) {
-        let own = *self.reached.lock();
-        let Some(newest) = self.newest_seen().filter(|it| it.version > own.version) else {
+        let own = self.reached_state();
+        let seen = State::newest(self.seen.lock().values().copied());
+        let Some(newest) = seen.filter(|it| it.version > own.version) else {
             return;
         };
-        let is_busy = self.held.lock().is_some() || self.is_draining.load(Ordering::Relaxed);
+        // A step that is held is not missed, nor is one that is being taken.
+        let is_stepping = self.held.lock().is_some() || self.state.try_lock().is_err();
+        let is_busy = is_stepping || self.is_draining.load(Ordering::Relaxed);
         if is_busy || self.is_catching_up.swap(true, Ordering::AcqRel) {
             return;
         }
@@ -44,14 +44,6 @@ impl Node {
             }
             node.is_catching_up.store(false, Ordering::Release);
         });
-    }
-
-    /// The newest state that was seen on a node, if there is one newest.
-    fn newest_seen(&self) -> Option<State> {
-        let seen = self.seen.lock();
-        let newest = seen.values().copied().max_by_key(|state| state.version)?;
-        let mut as_new = seen.values().filter(|it| it.version == newest.version);
-        as_new.all(|state| *state == newest).then_some(newest)
     }
 
     async fn catch_up(&self, own: State, newest: State) -> Result<(), EngineError> {
@@ -148,31 +140,15 @@ impl Node {
             self.write_definition(session, definition).await?;
         }
         for source in sources {
-            let rows = kept_rows(self.link(source.node), &source.kept, pin).await?;
-            let copy = format!("COPY {} FROM STDIN", quoted(&source.table));
-            let statements = session.read(&copy)?;
-            session
-                .copy_in(&Arc::default(), &statements[0], rows)
-                .await?;
+            let kept = Read::Kept {
+                table: source.kept.clone(),
+                pin,
+            };
+            let rows = self.link(source.node).read(&kept).await?;
+            add_rows(session, &source.table, rows.boxed()).await?;
         }
         Ok(())
     }
-}
-
-/// All rows of a table of another node, in the state that is pinned there.
-async fn kept_rows(link: &Link, table: &str, pin: u64) -> Result<ClientRows, EngineError> {
-    let read = Read::Kept {
-        table: table.to_owned(),
-        pin,
-    };
-    let ticket = serde_json::to_vec(&read).map_err(|error| failed(error.to_string()))?;
-    let rows = link.flight().do_get(Ticket::new(ticket)).await;
-    let rows = rows.map_err(|status| link.lost(&status))?.into_inner();
-    let rows = rows.map_err(|status| FlightError::Tonic(Box::new(status)));
-    let name = link.name().to_owned();
-    let rows = FlightRecordBatchStream::new_from_flight_data(rows)
-        .map_err(move |error| failed(format!("node `{name}`: {error}")));
-    Ok(rows.boxed())
 }
 
 /// Where the rows of each table that `me` keeps come from: nodes among `present`.

@@ -105,21 +105,14 @@ impl Node {
         let Some(held) = held.filter(|held| held.since.elapsed() > STEP_PATIENCE) else {
             return;
         };
-        let settled = match self.me {
-            0 => self.settle_first(&held),
-            _ => self.settle_as_first(&held).await,
-        };
-        if let Err(error) = settled {
+        if self.me == 0 {
+            // The first node takes no step whose coordinator is gone, or has no right to it any more.
+            if self.is_gone(held.coordinator) || held.since.elapsed() > LEASE {
+                self.forget(&held);
+            }
+        } else if let Err(error) = self.settle_as_first(&held).await {
             tracing::warn!(%error, change = ?held.change, "a change is not decided yet");
         }
-    }
-
-    /// The first node takes no step whose coordinator is gone, or has no right to it any more.
-    fn settle_first(&self, held: &Held) -> Result<(), EngineError> {
-        if self.is_gone(held.coordinator) || held.since.elapsed() > LEASE {
-            self.forget(held);
-        }
-        Ok(())
     }
 
     /// Others do as the first node has done.

@@ -1,12 +1,16 @@
 //! A node's connection to another one: encrypted, both sides known by certificates, every byte counted.
 
-use arrow_flight::Action;
+use arrow::array::RecordBatch;
+use arrow_flight::decode::FlightRecordBatchStream;
+use arrow_flight::error::FlightError;
 use arrow_flight::flight_service_client::FlightServiceClient;
+use arrow_flight::{Action, Ticket};
 use bytes::Bytes;
 use datafusion::common::exec_datafusion_err;
 use datafusion::error::{DataFusionError, Result};
 use datafusion_distributed::grpc::{BoxCloneSyncChannel, create_worker_client};
 use datafusion_distributed::{ChannelResolver, WorkerChannel};
+use futures::{Stream, TryStreamExt};
 use hyper_util::rt::TokioIo;
 use nearfar_sql::error::EngineError;
 use parking_lot::Mutex;
@@ -25,7 +29,7 @@ use url::Url;
 
 use crate::config::NodeEntry;
 use crate::error::{AskError, failed, failed_query};
-use crate::messages::{Hello, Reply, Request};
+use crate::messages::{Hello, Read, Reply, Request};
 
 /// A node that does not take a connection for so long is down.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
@@ -232,6 +236,24 @@ impl Link {
             ))
         })?;
         self.granted(reply)
+    }
+
+    /// Rows of the node.
+    ///
+    /// # Errors
+    /// A node that does not answer. What it refuses is an error among the rows.
+    pub async fn read(
+        &self,
+        read: &Read,
+    ) -> Result<impl Stream<Item = Result<RecordBatch, EngineError>> + Send + use<>, EngineError>
+    {
+        let ticket = serde_json::to_vec(read).map_err(|error| failed(error.to_string()))?;
+        let rows = self.flight().do_get(Ticket::new(ticket)).await;
+        let rows = rows.map_err(|status| self.lost(&status))?.into_inner();
+        let rows = rows.map_err(|status| FlightError::Tonic(Box::new(status)));
+        let name = self.name().to_owned();
+        let rows = FlightRecordBatchStream::new_from_flight_data(rows);
+        Ok(rows.map_err(move |error| failed(format!("node `{name}`: {error}"))))
     }
 
     /// Who the node is.

@@ -1,7 +1,7 @@
 //! Loads: rows that are on this node in a transaction that nobody sees, until their coordinator has all nodes commit
 //! them or forget them. A load whose coordinator is gone is given up.
 
-use nearfar_sql::engine::{Session, TransactionState};
+use nearfar_sql::engine::{ClientRows, Session, TransactionState};
 use nearfar_sql::error::EngineError;
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -13,6 +13,7 @@ use tokio::sync::OnceCell;
 use super::Node;
 use super::write::{LEASE, LOCK_PATIENCE};
 use crate::error::failed;
+use crate::home::quoted;
 use crate::messages::{Load, Request, fresh};
 
 /// A load whose rows are all here and that has not been heard of for so long is given up: longer than its coordinator
@@ -264,6 +265,19 @@ impl Node {
         let over = loads.extract_if(|load, loading| is_over(loading) && !self.is_held(*load));
         over.map(|(_, loading)| loading).collect()
     }
+}
+
+/// Adds rows to a table of this node, in the session's transaction; how many they are.
+///
+/// # Errors
+/// The first among the rows; a table that is not there.
+pub async fn add_rows(
+    session: &Session,
+    table: &str,
+    rows: ClientRows,
+) -> Result<u64, EngineError> {
+    let statements = session.read(&format!("COPY {} FROM STDIN", quoted(table)))?;
+    session.copy_in(&Arc::default(), &statements[0], rows).await
 }
 
 pub(super) async fn roll_back(session: &Session) {

@@ -8,7 +8,7 @@ mod local;
 mod write;
 
 pub use link::{ACTION, ANSWER_TIMEOUT, Heard, KEEP_ALIVE, Link, Links as NodeLinks};
-pub use load::Sent;
+pub use load::{Sent, add_rows};
 pub use local::{LocalTable, Pinned};
 
 use datafusion::error::Result;

@@ -1,13 +1,10 @@
 //! The leaf of plans: a scan of a table of the cluster, whose partitions are on nodes.
 
 use arrow::datatypes::SchemaRef;
-use arrow_flight::Ticket;
-use arrow_flight::decode::FlightRecordBatchStream;
-use arrow_flight::error::FlightError;
 use datafusion::common::stats::Precision;
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::common::{Statistics, exec_err};
-use datafusion::error::Result;
+use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::{EquivalenceProperties, Partitioning, PhysicalExpr};
 use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType};
@@ -161,16 +158,10 @@ impl ClusterScan {
             plan: encoded(&there)?,
             partition: part,
         };
-        let ticket = serde_json::to_vec(&read).map_err(|error| failed_query(error.to_string()))?;
         let link = self.node.link(reader).clone();
         let rows = async move {
-            let asked = link.flight().do_get(Ticket::new(ticket)).await;
-            let data = asked.map_err(|status| link.lost(&status))?.into_inner();
-            let data = data.map_err(|status| FlightError::Tonic(Box::new(status)));
-            let rows = FlightRecordBatchStream::new_from_flight_data(data);
-            Result::<_>::Ok(
-                rows.map_err(move |error| failed_query(format!("node `{}`: {error}", link.name()))),
-            )
+            let rows = link.read(&read).await?;
+            Result::<_>::Ok(rows.map_err(DataFusionError::from))
         };
         let rows = stream::once(rows).try_flatten();
         Ok(Box::pin(RecordBatchStreamAdapter::new(self.schema(), rows)))

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::error::AskError;
 use crate::home::{TableHome, keeper, kept_in, rank};
-use crate::messages::{PinnedState, Request};
+use crate::messages::{PinnedState, Request, State};
 use crate::node::{Heard, Node};
 
 /// The state that a query reads on all nodes, as long as one of its plans is there.
@@ -56,11 +56,9 @@ impl QueryPin {
     /// Why the first of those that keep it does not, if none does.
     pub fn reader(&self, share: usize, copies: usize) -> Result<usize, &AskError> {
         let runner = self.runner(share);
-        match (&self.nodes[share], rank(share, runner, self.nodes.len())) {
-            (_, rank) if rank < copies => Ok(runner),
-            (Err(missing), _) => Err(missing),
-            // The first to be asked is the one whose share it is.
-            (Ok(_), _) => Ok(share),
+        match &self.nodes[share] {
+            Err(missing) if rank(share, runner, self.nodes.len()) >= copies => Err(missing),
+            _ => Ok(runner),
         }
     }
 
@@ -84,18 +82,14 @@ impl QueryPin {
         let Some(told) = self.differing() else {
             return Ok(());
         };
-        let own = self.nodes[self.node.me()].as_ref().map(|own| own.state);
-        let states = self.nodes.iter().flatten().map(|pinned| pinned.state);
-        let newest = states.clone().max_by_key(|state| state.version);
-        let is_newest = own.ok() == newest;
-        let is_only = states
-            .filter(|state| newest.is_some_and(|newest| newest.version == state.version))
-            .all(|state| Some(state) == newest);
-        if !is_newest || !is_only {
+        let own = &self.nodes[self.node.me()];
+        let newest = State::newest(self.nodes.iter().flatten().map(|pinned| pinned.state));
+        let Some(newest) = newest.filter(|it| own.as_ref().is_ok_and(|own| own.state == *it))
+        else {
             return Err(told);
-        }
+        };
         for pinned in &mut self.nodes {
-            if pinned.as_ref().is_ok_and(|it| Some(it.state) != newest) {
+            if pinned.as_ref().is_ok_and(|it| it.state != newest) {
                 *pinned = Err(AskError::Behind {
                     states: told.clone(),
                 });

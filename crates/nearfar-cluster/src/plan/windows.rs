@@ -11,13 +11,15 @@ use datafusion::physical_expr::{LexOrdering, PhysicalExpr, PhysicalSortExpr};
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::sorts::sort::SortExec;
 use datafusion::physical_plan::windows::{BoundedWindowAggExec, WindowAggExec};
-use datafusion::physical_plan::{ChildrenPropertiesMode, ExecutionPlan, ReplaceChildrenOptions};
+use datafusion::physical_plan::{
+    ChildrenPropertiesMode, ExecutionPlan, ExecutionPlanProperties, ReplaceChildrenOptions,
+};
 use std::sync::Arc;
 
 type Plan = Arc<dyn ExecutionPlan>;
 type Keys = [Arc<dyn PhysicalExpr>];
 
-/// Has rows below windows be sorted by all that the windows are partitioned by.
+/// Has rows below windows be sorted by constants too that the windows are partitioned by.
 #[derive(Debug)]
 pub struct WindowOrders;
 
@@ -50,11 +52,11 @@ fn partition_keys(plan: &Plan) -> Option<&Keys> {
     Some(expressions.first()?.partition_by())
 }
 
-/// A window whose rows, below it and windows that share the sort, are sorted by all of `keys`.
+/// A window whose rows, below it and windows that share the sort, are sorted by those of `keys` too that are constant.
 fn sorted_below(window: Plan, keys: &Keys) -> Result<Plan> {
     let input = window.children()[0];
     let input = match input.downcast_ref::<SortExec>() {
-        Some(sort) => by_all(sort, keys),
+        Some(sort) => by_constants_too(sort, keys),
         None if partition_keys(input).is_some() => Some(sorted_below(Arc::clone(input), keys)?),
         None => None,
     };
@@ -65,13 +67,21 @@ fn sorted_below(window: Plan, keys: &Keys) -> Result<Plan> {
     window.replace_children(vec![input], options)
 }
 
-/// A sort that has those of `keys` behind the others of them that it lacks.
-fn by_all(sort: &SortExec, keys: &Keys) -> Option<Plan> {
+/// A sort that has those of `keys` that are constant below it, and that it lacks, behind the others of them. Nothing if
+/// it lacks none.
+fn by_constants_too(sort: &SortExec, keys: &Keys) -> Option<Plan> {
     let is_key = |by: &&PhysicalSortExpr| keys.contains(&by.expr);
     let mut order: Vec<PhysicalSortExpr> = sort.expr().iter().cloned().collect();
     let known = order.iter().take_while(is_key).count();
-    let is_missing = |key: &&Arc<dyn PhysicalExpr>| order.iter().all(|by| !by.expr.eq(key));
+    let below = sort.input().equivalence_properties();
+    let is_missing = |key: &&Arc<dyn PhysicalExpr>| {
+        let is_there = order.iter().any(|by| by.expr.eq(key));
+        !is_there && below.is_expr_constant(key).is_some()
+    };
     let missing: Vec<_> = keys.iter().filter(is_missing).cloned().collect();
+    if missing.is_empty() {
+        return None;
+    }
     let missing = missing.into_iter().map(PhysicalSortExpr::new_default);
     order.splice(known..known, missing);
     let sorted = SortExec::new(LexOrdering::new(order)?, Arc::clone(sort.input()))

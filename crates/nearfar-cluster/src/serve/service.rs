@@ -17,7 +17,7 @@ use std::sync::Arc;
 use tonic::{Request as Asked, Response, Status, Streaming};
 
 use crate::messages::{Load, Read, Reply, Request};
-use crate::node::{ACTION, Node};
+use crate::node::{ACTION, Node, add_rows};
 
 /// The service of a node.
 #[derive(Debug, Clone)]
@@ -105,12 +105,8 @@ impl Service {
             .boxed();
         let receiving = self.0.begin_load(&load).map_err(internal)?;
         let session = receiving.session().await.map_err(internal)?;
-        let name = load.table.replace('"', "\"\"");
-        let statement = session
-            .read(&format!("COPY \"{name}\" FROM STDIN"))
-            .map_err(internal)?;
-        let copied = session.copy_in(&Arc::default(), &statement[0], rows).await;
-        let rows = copied.map_err(internal)?;
+        let added = add_rows(session, &load.table, rows).await;
+        let rows = added.map_err(internal)?;
         receiving.complete().map_err(internal)?;
         Ok(rows)
     }

@@ -5,11 +5,15 @@ use std::net::SocketAddr;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use nearfar_bench::cluster::{LocalCluster, query_rows};
 
 use super::{cluster, joined, rows, wait_until};
+use crate::commits::{Random, number_of, seed};
+
+/// How many nodes are killed.
+const KILLS: &str = "NEARFAR_KILLS";
 
 const NODES: usize = 4;
 /// Rows of a batch, which are added by one statement.
@@ -24,22 +28,10 @@ struct Batches {
     unknown: Vec<u32>,
 }
 
-/// A xorshift generator, so that a run can be repeated by its seed.
-struct Chance(u64);
-
-impl Chance {
-    fn below(&mut self, bound: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0 % bound
-    }
-}
-
 /// Where clients find nodes, which change their ports when they are started again.
 type Places = Mutex<Vec<SocketAddr>>;
 
-fn write(places: &Places, batches: &Mutex<Batches>, is_over: &AtomicBool, mut chance: Chance) {
+fn write(places: &Places, batches: &Mutex<Batches>, is_over: &AtomicBool, mut chance: Random) {
     for batch in 0.. {
         if is_over.load(Ordering::Relaxed) {
             return;
@@ -88,7 +80,7 @@ fn read(
     places: &Places,
     batches: &Mutex<Batches>,
     is_over: &AtomicBool,
-    (mut chance, seed): (Chance, u64),
+    (mut chance, seed): (Random, u64),
 ) -> (usize, usize) {
     let (mut answered, mut failed) = (0, 0);
     while !is_over.load(Ordering::Relaxed) {
@@ -122,7 +114,7 @@ fn kill(
     cluster: &mut LocalCluster,
     places: &Places,
     batches: &Mutex<Batches>,
-    (chance, kills): (&mut Chance, usize),
+    (chance, kills): (&mut Random, u64),
 ) {
     for _ in 0..kills {
         thread::sleep(Duration::from_millis(300 + chance.below(1500)));
@@ -150,12 +142,7 @@ fn kill(
 
 #[test]
 fn nodes_that_are_killed_at_random_lose_and_repeat_nothing() {
-    let now = SystemTime::UNIX_EPOCH.elapsed().expect("a clock");
-    let seed = std::env::var("NEARFAR_SEED").map_or(now.as_nanos() as u64 | 1, |seed| {
-        seed.parse().expect("NEARFAR_SEED is a number")
-    });
-    let kills = std::env::var("NEARFAR_KILLS")
-        .map_or(6, |kills| kills.parse().expect("NEARFAR_KILLS is a number"));
+    let (seed, kills) = (seed(), number_of(KILLS).unwrap_or(6));
     let folder = tempfile::tempdir().expect("a folder");
     let mut cluster = cluster(folder.path(), NODES, true);
     rows(
@@ -166,12 +153,12 @@ fn nodes_that_are_killed_at_random_lose_and_repeat_nothing() {
     let places: Places = Mutex::new((0..NODES).map(|node| cluster.address(node)).collect());
     let (batches, is_over) = (Mutex::new(Batches::default()), AtomicBool::new(false));
     let counts = thread::scope(|scope| {
-        scope.spawn(|| write(&places, &batches, &is_over, Chance(seed ^ 0x9e37)));
+        scope.spawn(|| write(&places, &batches, &is_over, Random(seed ^ 0x9e37)));
         let readers = [1, 2].map(|reader| {
-            let chance = (Chance(seed ^ (reader << 32)), seed);
+            let chance = (Random(seed ^ (reader << 32)), seed);
             scope.spawn(|| read(&places, &batches, &is_over, chance))
         });
-        let mut chance = Chance(seed);
+        let mut chance = Random(seed);
         let ending = Ending(&is_over);
         kill(&mut cluster, &places, &batches, (&mut chance, kills));
         drop(ending);
