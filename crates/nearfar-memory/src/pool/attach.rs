@@ -5,11 +5,14 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::error::PoolError;
+use super::extent::Extent;
 use super::identity::Identity;
 use super::medium::Medium;
 use super::memory::PoolMemory;
 use super::owner::Owner;
 use super::ownership::{Claim, OwnerRecord, Ownership};
+use super::reader::Reader;
+use super::readers::{ReaderRecord, Slots};
 use crate::access::FileAccess;
 use crate::sys::{Durability, SharedFile, SharedKind, SharedMapping, SysError};
 
@@ -17,8 +20,10 @@ use crate::sys::{Durability, SharedFile, SharedKind, SharedMapping, SysError};
 pub(super) const GRAIN_BYTES: u64 = 2 << 20;
 /// The smallest pool.
 pub(super) const BYTES_MIN: u64 = GRAIN_BYTES;
-/// Extents begin here; before are the identity, the claims and the roots.
-pub(super) const EXTENTS_START: u64 = 64 << 10;
+/// Extents begin here; before are the identity, the claims, the roots and the readers.
+pub(super) const EXTENTS_START: u64 = 72 << 10;
+
+const _: () = assert!(super::readers::END_WORD as u64 * 8 == EXTENTS_START);
 
 /// How a pool is to be mapped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -28,6 +33,9 @@ pub struct PoolOptions {
     pub medium: Option<Medium>,
     /// Who may read the file, where one is made.
     pub access: FileAccess,
+    /// Whether extents are mapped so that this process can't write to them, as who [reads](Pool::read) only does; but for
+    /// those within the first 2 MiB, where readers say what they read.
+    pub is_read_only: bool,
 }
 
 /// Memory that outlives a process, attached to this one. See [`crate::pool`].
@@ -152,6 +160,9 @@ impl Pool {
             });
         }
         let memory = map(path, file, bytes, options)?;
+        if options.is_read_only {
+            memory.protect(GRAIN_BYTES..bytes).map_err(doing)?;
+        }
         Self::attach_in(memory, path)
     }
 
@@ -219,6 +230,31 @@ impl Pool {
         Owner::claim_empty(self, claim)
     }
 
+    /// Reads what the owner publishes, in place, as long as the [`Reader`] or a handle on an extent lives. A reader is
+    /// called by a name that no other has at the same time: one that comes again under its name, because it was killed,
+    /// takes the place of what it was before.
+    ///
+    /// # Errors
+    /// [`PoolError::ReaderName`], [`PoolError::Readers`] where there are too many, or the kernel's.
+    pub fn read(&self, name: &str) -> Result<Reader, PoolError> {
+        Reader::register(self, name)
+    }
+
+    /// Who reads the pool without being its owner.
+    #[must_use]
+    pub fn readers(&self) -> Vec<ReaderRecord> {
+        Slots(self).all()
+    }
+
+    /// Has what the reader of this name used be used again, because its process is gone for good: what a living one
+    /// reads from then on may be anything. Whether there was such a reader.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn forget_reader(&self, name: &str) -> Result<bool, PoolError> {
+        Slots(self).forget(name)
+    }
+
     pub(super) fn ownership(&self) -> Ownership<'_> {
         Ownership {
             memory: &self.memory,
@@ -228,6 +264,12 @@ impl Pool {
 
     pub(super) fn extents(&self) -> Range<u64> {
         EXTENTS_START..self.identity.bytes
+    }
+
+    /// Whether an extent lies where extents are.
+    pub(super) fn has(&self, extent: Extent) -> bool {
+        let (all, end) = (self.extents(), extent.offset.checked_add(extent.bytes));
+        all.start <= extent.offset && end.is_some_and(|end| end <= all.end)
     }
 }
 
@@ -267,7 +309,7 @@ pub(super) fn system_error(source: SysError, doing: &'static str) -> PoolError {
 
 /// A number that no other pool has: of the kernel's random numbers where it gives some, and of the
 /// time and the process.
-fn new_id() -> u128 {
+pub(super) fn new_id() -> u128 {
     let text = std::fs::read_to_string("/proc/sys/kernel/random/uuid").unwrap_or_default();
     let random = u128::from_str_radix(&text.trim().replace('-', ""), 16).unwrap_or(0);
     let time = std::time::SystemTime::now()

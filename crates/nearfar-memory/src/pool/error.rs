@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use super::extent::Extent;
 use super::ownership::OwnerRecord;
+use super::readers::ReaderRecord;
 use crate::sys::SysError;
 
 /// Why a pool could not be made, attached, owned, read or written.
@@ -94,13 +95,16 @@ pub enum PoolError {
     GivenBack,
     /// No free extent is large enough.
     #[error(
-        "the pool has no room for {bytes} bytes: the largest free extent has {largest_free_bytes}"
+        "the pool has no room for {bytes} bytes: the largest free extent has {largest_free_bytes}{}",
+        kept_for_readers(*read_bytes)
     )]
     Full {
         /// The bytes asked for.
         bytes: u64,
         /// What is there.
         largest_free_bytes: u64,
+        /// What is published no longer, and may be read.
+        read_bytes: u64,
     },
     /// The tier that the pool lies on has no budget for what is in use of it.
     #[error(
@@ -127,10 +131,52 @@ pub enum PoolError {
         /// The checksum of what is there.
         found: u64,
     },
+    /// No reader can have this name.
+    #[error("a reader of a pool can't be called {name:?}: give it a name of 1 to 64 bytes")]
+    ReaderName {
+        /// The name.
+        name: String,
+    },
+    /// The pool has no place for another reader.
+    #[error("the pool has as many readers as it can have: {}", names(readers))]
+    Readers {
+        /// Those that it has.
+        readers: Vec<ReaderRecord>,
+    },
+    /// The place of this reader was given to another one of its name, or taken from it by force: what it has attached may
+    /// be anything by now.
+    #[error(
+        "this reader of the pool was taken for gone, or another one has its name: it must not use it any more"
+    )]
+    Forgotten,
+    /// What was published can't be forgotten while others may look at it.
+    #[error(
+        "what was published in the pool can't be used, and can't be replaced while it is read: end {}, or say that \
+         it is gone for good",
+        names(readers)
+    )]
+    Read {
+        /// Those that may look at it.
+        readers: Vec<ReaderRecord>,
+    },
     /// What was published last cannot be read.
     #[error("what was published in the pool cannot be read: {reason}")]
     Catalog {
         /// What is wrong with it.
         reason: &'static str,
     },
+}
+
+fn names(readers: &[ReaderRecord]) -> String {
+    let names = readers.iter().map(ReaderRecord::to_string);
+    names.collect::<Vec<_>>().join(", ")
+}
+
+fn kept_for_readers(bytes: u64) -> String {
+    match bytes {
+        0 => String::new(),
+        bytes => {
+            format!(", and {bytes} bytes are kept for those that read what was published before")
+        }
+    }
 }

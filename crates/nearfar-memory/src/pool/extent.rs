@@ -7,9 +7,11 @@ use std::sync::{Arc, OnceLock, Weak};
 
 use arrow_buffer::Buffer;
 
+use super::attach::Pool;
 use super::checksum;
 use super::error::PoolError;
 use super::owner::OwnerCore;
+use super::reader::ReaderCore;
 use super::space::EXTENT_GRAIN;
 use crate::system::{MemorySystem, PoolCharge};
 use crate::tier::TierId;
@@ -28,10 +30,28 @@ pub struct Extent {
 /// An extent that is in use: its space is not given out again as long as this lives, whatever is
 /// published meanwhile.
 pub struct ExtentHandle {
-    owner: Arc<OwnerCore>,
+    holder: Holder,
     extent: Extent,
     is_verified: AtomicBool,
     charge: OnceLock<PoolCharge>,
+}
+
+/// Who counts the space of an extent for a handle.
+#[derive(Debug)]
+pub(super) enum Holder {
+    /// The owner, in its own process.
+    Owner(Arc<OwnerCore>),
+    /// A reader, who has told the owner.
+    Reader(Arc<ReaderCore>),
+}
+
+impl Holder {
+    fn pool(&self) -> &Pool {
+        match self {
+            Self::Owner(owner) => owner.pool(),
+            Self::Reader(reader) => reader.pool(),
+        }
+    }
 }
 
 impl fmt::Debug for ExtentHandle {
@@ -45,9 +65,9 @@ impl fmt::Debug for ExtentHandle {
 
 impl ExtentHandle {
     /// A handle on `extent`, whose space the caller has counted for it.
-    pub(super) fn new(owner: Arc<OwnerCore>, extent: Extent, is_verified: bool) -> Arc<Self> {
+    pub(super) fn new(holder: Holder, extent: Extent, is_verified: bool) -> Arc<Self> {
         Arc::new(Self {
-            owner,
+            holder,
             extent,
             is_verified: AtomicBool::new(is_verified),
             charge: OnceLock::new(),
@@ -60,11 +80,18 @@ impl ExtentHandle {
         self.extent
     }
 
+    /// Whether it is another process's, and only read here.
+    #[must_use]
+    pub fn is_borrowed(&self) -> bool {
+        matches!(self.holder, Holder::Reader(_))
+    }
+
     /// The bytes, in place.
     fn bytes(&self) -> &[u8] {
-        // SAFETY: the space is counted for this handle, so that nobody in this process writes it;
-        // other processes write what they own only, and this pool's owner is this process.
-        unsafe { self.owner.bytes(self.extent) }
+        let range = self.extent.offset..self.extent.offset + self.extent.bytes;
+        // SAFETY: the space is counted for this handle, so that the pool's owner, which is this process or knows that it
+        // reads, does not write it; other processes write what they own only.
+        unsafe { self.holder.pool().memory.slice(range) }
     }
 
     /// Checks every byte against the checksum, unless that was done before.
@@ -143,7 +170,10 @@ impl ExtentHandle {
 
 impl Drop for ExtentHandle {
     fn drop(&mut self) {
-        self.owner.drop_handle(self.extent.offset);
+        match &self.holder {
+            Holder::Owner(owner) => owner.drop_handle(self.extent.offset),
+            Holder::Reader(reader) => reader.drop_handle(self.extent.offset),
+        }
     }
 }
 

@@ -8,7 +8,7 @@ use super::memory::PoolMemory;
 use crate::dax::POOL_MAGIC as MAGIC;
 
 /// The version of the layout that this program writes and reads.
-pub(super) const LAYOUT_VERSION: u64 = 3;
+pub(super) const LAYOUT_VERSION: u64 = 4;
 const WORDS: usize = 6;
 
 /// What a pool says of itself.

@@ -293,6 +293,14 @@ impl PoolMemory {
         }
     }
 
+    /// Has this process write to a range no more, where that is possible: whole pages of the device's alignment.
+    pub(super) fn protect(&self, range: Range<u64>) -> Result<(), SysError> {
+        match &self.backing {
+            Backing::Mapped { map, .. } => map.protect(range.start as usize..range.end as usize),
+            Backing::Simulated(_) => Ok(()),
+        }
+    }
+
     /// Gives the pages of a range back, where that is possible.
     pub(super) fn release(&self, range: Range<u64>) {
         if let Backing::Mapped { file, .. } = &self.backing

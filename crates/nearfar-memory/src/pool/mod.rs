@@ -8,9 +8,11 @@
 //!
 //! * [`Pool`] creates and attaches, reads and verifies what was published.
 //! * [`Owner`] is the right to write, which a later owner takes away.
+//! * [`Reader`] is another process or host that uses what the owner publishes, in place.
 //! * [`Medium`] is how writes reach the memory for good.
 
 mod attach;
+mod catalog;
 mod checksum;
 mod error;
 mod extent;
@@ -20,6 +22,8 @@ mod medium;
 mod memory;
 mod owner;
 mod ownership;
+mod reader;
+mod readers;
 mod root;
 mod space;
 mod watch;
@@ -31,4 +35,6 @@ pub use medium::Medium;
 pub use memory::PoolMemory;
 pub use owner::{Owner, Published};
 pub use ownership::{Claim, OwnerName, OwnerRecord, TakeOver};
+pub use reader::Reader;
+pub use readers::ReaderRecord;
 pub use watch::{OwnerWatch, Watched};

@@ -1,5 +1,6 @@
 //! The right to write: extents, and their publication.
 
+use std::collections::{HashMap, HashSet};
 use std::hash::Hasher;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,16 +10,14 @@ use std::time::{Duration, Instant};
 use twox_hash::XxHash3_64;
 
 use super::attach::{Pool, system_error_at};
-use super::checksum;
+use super::catalog::{Catalog, Retired};
 use super::error::PoolError;
-use super::extent::{Extent, ExtentHandle};
+use super::extent::{Extent, ExtentHandle, Holder};
 use super::intents::Intents;
 use super::ownership::{Claim, OwnerRecord};
+use super::readers::Slots;
 use super::root::Root;
 use super::space::Space;
-
-/// Bytes of an extent's entry in a catalog.
-const ENTRY_BYTES: usize = 24;
 
 /// What was published last.
 #[derive(Debug, Clone)]
@@ -47,6 +46,8 @@ pub(super) struct OwnerCore {
     /// Whether it has the lock of the file, since its claim or by now.
     has_lock: AtomicBool,
     renewed: Mutex<Instant>,
+    /// Held by the one publication that is under way.
+    publishing: Mutex<()>,
     /// Where this and `state` are both needed, `state` is locked first.
     intents: Intents,
     state: Mutex<State>,
@@ -57,7 +58,46 @@ struct State {
     space: Space,
     root: Option<Root>,
     /// The extents of the root, its catalog among them.
-    rooted: Vec<Extent>,
+    rooted: Vec<Rooted>,
+    /// Those of earlier roots that readers may use, whose space counts as that of a root.
+    retired: Vec<Retired>,
+}
+
+/// An extent that is published.
+#[derive(Debug, Clone, Copy)]
+struct Rooted {
+    extent: Extent,
+    /// The first publication that had it, or zero where that is not known.
+    first_generation: u64,
+}
+
+impl State {
+    /// What is rooted once `extents` are published as this generation.
+    fn rooted_by(&self, extents: &[Extent], generation: u64) -> Vec<Rooted> {
+        let before = self.rooted.iter();
+        let before = before.map(|it| (it.extent.offset, it.first_generation));
+        let before: HashMap<u64, u64> = before.collect();
+        let rooted = extents.iter().map(|extent| Rooted {
+            extent: *extent,
+            first_generation: *before.get(&extent.offset).unwrap_or(&generation),
+        });
+        rooted.collect()
+    }
+
+    /// What is retired once `extents` are published: what is published now and not then, and what is by now.
+    fn retired_by(&self, extents: &[Extent]) -> Vec<Retired> {
+        let kept: HashSet<u64> = extents.iter().map(|extent| extent.offset).collect();
+        let last_generation = self.root.map_or(0, |root| root.generation);
+        let left = self.rooted.iter();
+        let left = left.filter(|it| !kept.contains(&it.extent.offset));
+        let new = left.map(|it| Retired {
+            offset: it.extent.offset,
+            bytes: it.extent.bytes,
+            first_generation: it.first_generation,
+            last_generation,
+        });
+        self.retired.iter().copied().chain(new).collect()
+    }
 }
 
 impl Owner {
@@ -69,9 +109,14 @@ impl Owner {
         Ok(owner)
     }
 
-    /// Claims the pool; its space is all free but for what earlier owners may still change.
+    /// Claims the pool; its space is all free but for what earlier owners may still change. Not while somebody reads what
+    /// nobody knows any more.
     pub(super) fn claim_empty(pool: &Pool, claim: &Claim) -> Result<Self, PoolError> {
         let (owner, in_the_way) = Self::take(pool, claim)?;
+        if !Slots(pool).held().is_empty() {
+            let readers = pool.readers();
+            return Err(PoolError::Read { readers });
+        }
         owner.core.set_aside(&in_the_way);
         Ok(owner)
     }
@@ -104,12 +149,14 @@ impl Owner {
             space: Space::new(pool.extents()),
             root,
             rooted: Vec::new(),
+            retired: Vec::new(),
         };
         let core = OwnerCore {
             pool: pool.clone(),
             record,
             has_lock: AtomicBool::new(is_locked),
             renewed: Mutex::new(Instant::now()),
+            publishing: Mutex::default(),
             intents: Intents::new(pool.clone(), epoch),
             state: Mutex::new(state),
         };
@@ -125,15 +172,23 @@ impl Owner {
         let Some(root) = self.core.state().root else {
             return Ok(());
         };
-        let (extents, catalog) = self.core.read_catalog(root)?;
+        // SAFETY: the pool is this process's, which has given no space out yet.
+        let catalog = unsafe { Catalog::read(&self.core.pool, root)? };
+        let extents = catalog.extents;
         let mut state = self.core.state();
-        state.rooted = extents.clone();
-        state.rooted.push(root.catalog_extent());
-        let rooted = state.rooted.clone();
-        if !rooted
-            .iter()
-            .all(|extent| state.space.add_root(extent.offset, extent.bytes))
-        {
+        let rooted = extents.iter().copied().chain([root.catalog_extent()]);
+        let rooted = rooted.map(|extent| Rooted {
+            extent,
+            first_generation: 0,
+        });
+        state.rooted = rooted.collect();
+        state.retired = catalog.retired;
+        let rooted = state.rooted.iter().map(|it| it.extent);
+        let rooted = rooted.map(|extent| (extent.offset, extent.bytes));
+        let retired = state.retired.iter().map(|it| (it.offset, it.bytes));
+        let counted: Vec<(u64, u64)> = rooted.chain(retired).collect();
+        let mut counted = counted.into_iter();
+        if !counted.all(|(offset, bytes)| state.space.add_root(offset, bytes)) {
             return Err(PoolError::Catalog {
                 reason: "its extents overlap or lie outside",
             });
@@ -143,8 +198,9 @@ impl Owner {
         self.published = Some(Arc::new(Published {
             generation: root.generation,
             extents: handles.collect(),
-            catalog,
+            catalog: catalog.content,
         }));
+        self.core.drop_retired();
         Ok(())
     }
 
@@ -185,7 +241,8 @@ impl Owner {
         let written = self.core.fill(offset, bytes, parts);
         match written {
             Ok(extent) => {
-                let handle = ExtentHandle::new(Arc::clone(&self.core), extent, true);
+                let holder = Holder::Owner(Arc::clone(&self.core));
+                let handle = ExtentHandle::new(holder, extent, true);
                 self.core.state().space.remember(offset, &handle);
                 Ok(handle)
             }
@@ -202,9 +259,10 @@ impl Owner {
     /// # Errors
     /// As [`Self::write`]. What was published before then still is.
     pub fn publish(&self, extents: &[Arc<ExtentHandle>], catalog: &[u8]) -> Result<u64, PoolError> {
+        let _alone = self.core.publishing();
         let extents: Vec<Extent> = extents.iter().map(|handle| handle.extent()).collect();
-        let head = encode_entries(&extents);
-        let written = self.write(&[&head, catalog])?;
+        let retired = self.core.state().retired_by(&extents);
+        let written = self.write(&[&Catalog::head(&extents, &retired), catalog])?;
         let catalog_extent = written.extent();
         let mut state = self.core.state();
         let root = Root {
@@ -225,24 +283,34 @@ impl Owner {
         // counted, as the old ones do.
         root.write(pool.identity.id, &pool.memory)
             .map_err(|source| system_error_at(pool.path(), source, "published to"))?;
+        let kept: HashSet<u64> = rooted.iter().map(|extent| extent.offset).collect();
+        let rooted = state.rooted_by(&rooted, root.generation);
         let before = std::mem::replace(&mut state.rooted, rooted);
         state.root = Some(root);
-        for extent in before {
-            if let Some(free) = state.space.drop_root(extent.offset) {
-                self.core.release(free);
-            }
+        state.retired = retired;
+        // They are counted for the new root by now, and the others as retired.
+        for before in before.iter().filter(|it| kept.contains(&it.extent.offset)) {
+            state.space.drop_root(before.extent.offset);
         }
         drop(state);
+        self.core.drop_retired();
         self.check()?;
         Ok(root.generation)
     }
 
     /// Says that this owner lives. To be called a few times per lease. An owner that has taken the pool
-    /// from a process that had the lock of the file gets the lock here, once that process has ended.
+    /// from a process that had the lock of the file gets the lock here, once that process has ended. Space that readers have
+    /// let go of is free from here on.
     ///
     /// # Errors
     /// As [`Self::check`].
     pub fn renew(&self) -> Result<(), PoolError> {
+        self.beat()?;
+        self.core.drop_retired();
+        Ok(())
+    }
+
+    fn beat(&self) -> Result<(), PoolError> {
         let ownership = self.core.pool.ownership();
         ownership.check_owner(&self.core.record)?;
         ownership.beat()?;
@@ -302,49 +370,41 @@ impl Owner {
     /// place of its own.
     pub fn check(&self) -> Result<(), PoolError> {
         if self.silent_for() > self.core.record.lease / 2 {
-            return self.renew();
+            return self.beat();
         }
         self.core.pool.ownership().check_owner(&self.core.record)
     }
 }
 
-impl Root {
-    fn catalog_extent(self) -> Extent {
-        Extent {
-            offset: self.catalog_offset,
-            bytes: self.catalog_bytes,
-            checksum: self.catalog_checksum,
-        }
-    }
-}
-
-/// The number of extents, and each extent's offset, bytes and checksum.
-fn encode_entries(extents: &[Extent]) -> Vec<u8> {
-    let mut head = Vec::with_capacity(8 + extents.len() * ENTRY_BYTES);
-    head.extend_from_slice(&(extents.len() as u64).to_ne_bytes());
-    for extent in extents {
-        for word in [extent.offset, extent.bytes, extent.checksum] {
-            head.extend_from_slice(&word.to_ne_bytes());
-        }
-    }
-    head
-}
-
-/// The extents at the head of a catalog, and the rest of it.
-fn decode_entries(bytes: &[u8]) -> Option<(Vec<Extent>, &[u8])> {
-    let (count, rest) = bytes.split_first_chunk()?;
-    let count = usize::try_from(u64::from_ne_bytes(*count)).ok()?;
-    let (entries, rest) = rest.split_at_checked(count.checked_mul(ENTRY_BYTES)?)?;
-    let (words, _) = entries.as_chunks::<8>();
-    let extents = words.chunks_exact(3).map(|entry| Extent {
-        offset: u64::from_ne_bytes(entry[0]),
-        bytes: u64::from_ne_bytes(entry[1]),
-        checksum: u64::from_ne_bytes(entry[2]),
-    });
-    Some((extents.collect(), rest))
-}
-
 impl OwnerCore {
+    pub(super) fn pool(&self) -> &Pool {
+        &self.pool
+    }
+
+    fn publishing(&self) -> MutexGuard<'_, ()> {
+        self.publishing
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Lets the space of extents that are published no longer, and that no reader may look at, be used again.
+    fn drop_retired(&self) {
+        let mut state = self.state();
+        if state.retired.is_empty() {
+            return;
+        }
+        let held = Slots(&self.pool).held();
+        let is_held = |retired: &Retired| held.iter().any(|held| retired.is_in(held));
+        let (left, over) = state.retired.iter().copied().partition(is_held);
+        state.retired = left;
+        let over: Vec<Retired> = over;
+        for retired in over {
+            if let Some(free) = state.space.drop_root(retired.offset) {
+                self.release(free);
+            }
+        }
+    }
+
     /// Takes the lock of the file where this owner has not got it, if it is free.
     fn lock_file(&self) -> Result<(), PoolError> {
         let memory = &self.pool.memory;
@@ -363,10 +423,15 @@ impl OwnerCore {
     }
 
     fn take(&self, bytes: u64) -> Result<u64, PoolError> {
+        if let Some(offset) = self.state().space.take(bytes) {
+            return Ok(offset);
+        }
+        self.drop_retired();
         let mut state = self.state();
         state.space.take(bytes).ok_or_else(|| PoolError::Full {
             bytes,
             largest_free_bytes: state.space.largest_free_bytes(),
+            read_bytes: state.retired.iter().map(|it| it.bytes).sum(),
         })
     }
 
@@ -407,33 +472,12 @@ impl OwnerCore {
         })
     }
 
-    /// The extents and the catalog of a root, checked.
-    fn read_catalog(&self, root: Root) -> Result<(Vec<Extent>, Vec<u8>), PoolError> {
-        let broken = |reason| PoolError::Catalog { reason };
-        let extent = root.catalog_extent();
-        let all = self.pool.extents();
-        let end = extent.offset.checked_add(extent.bytes);
-        if extent.offset < all.start || end.is_none_or(|end| end > all.end) {
-            return Err(broken("its catalog lies outside of the pool"));
-        }
-        let range = extent.offset..extent.offset + extent.bytes;
-        self.pool.memory.drop_cached(range.clone());
-        // SAFETY: the pool is this process's, which has given no space out yet.
-        let bytes = unsafe { self.pool.memory.slice(range) };
-        if checksum::of_bytes(bytes) != extent.checksum {
-            return Err(broken("its catalog is damaged"));
-        }
-        let (extents, catalog) =
-            decode_entries(bytes).ok_or(broken("its catalog is not a list of extents"))?;
-        Ok((extents, catalog.to_vec()))
-    }
-
     fn handle(self: &Arc<Self>, extent: Extent) -> Arc<ExtentHandle> {
         let make = || {
             self.pool
                 .memory
                 .drop_cached(extent.offset..extent.offset + extent.bytes);
-            ExtentHandle::new(Arc::clone(self), extent, false)
+            ExtentHandle::new(Holder::Owner(Arc::clone(self)), extent, false)
         };
         let handle = self.state().space.handle(extent.offset, make);
         handle.expect("the extent was counted for its root")
@@ -471,19 +515,6 @@ impl OwnerCore {
                 bytes,
                 "an earlier owner may still write to the pool: this owner does not use these bytes"
             );
-        }
-    }
-
-    /// Bytes of an extent in place.
-    ///
-    /// # Safety
-    /// The extent is counted for the caller.
-    pub(super) unsafe fn bytes(&self, extent: Extent) -> &[u8] {
-        // SAFETY: space that is counted is not given out, so that nobody writes it.
-        unsafe {
-            self.pool
-                .memory
-                .slice(extent.offset..extent.offset + extent.bytes)
         }
     }
 

@@ -36,15 +36,17 @@ const RECORDS_WORD: usize = 2 * 512;
 const RECORD_WORDS: usize = 128;
 
 const HOST_BYTES: usize = 64;
-/// Words of a record before the host's name.
-const HOST_FIELD: usize = 7;
-const RECORD_FIELDS: usize = HOST_FIELD + HOST_BYTES / 8;
+/// Words of a process: boot id of its host, number, the host's name.
+pub(super) const NAME_WORDS: usize = 3 + HOST_BYTES / 8;
+/// Words of a record before those of the process.
+const NAME_FIELD: usize = 4;
+const RECORD_FIELDS: usize = NAME_FIELD + NAME_WORDS;
 
 const _: () = assert!(RECORD_FIELDS < RECORD_WORDS);
 const _: () = assert!(RECORDS_WORD + OWNERS as usize * RECORD_WORDS <= super::root::FIRST_WORD);
 
 /// How long the other side may take to see a claim on memory without coherent caches.
-const SETTLE: Duration = Duration::from_millis(50);
+pub(super) const SETTLE: Duration = Duration::from_millis(50);
 /// The lease of an owner that died before it had written who it was.
 const LEASE_UNKNOWN: Duration = Duration::from_secs(10);
 
@@ -79,6 +81,41 @@ impl fmt::Display for OwnerName {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(formatter, "process {} on host {:?}", self.pid, self.host)
     }
+}
+
+/// A process as words of the pool.
+pub(super) fn name_words(name: &OwnerName) -> [u64; NAME_WORDS] {
+    let mut words = [0; NAME_WORDS];
+    words[0] = name.boot_id as u64;
+    words[1] = (name.boot_id >> 64) as u64;
+    words[2] = u64::from(name.pid);
+    put_text(&mut words[3..], &name.host);
+    words
+}
+
+/// The process that [`name_words`] gives these words for.
+pub(super) fn name_from_words(words: &[u64]) -> OwnerName {
+    OwnerName {
+        host: text_of(&words[3..NAME_WORDS]),
+        boot_id: u128::from(words[0]) | (u128::from(words[1]) << 64),
+        pid: words[2] as u32,
+    }
+}
+
+/// Puts as much of a text into words as they have room for.
+pub(super) fn put_text(words: &mut [u64], text: &str) {
+    for (word, chunk) in words.iter_mut().zip(text.as_bytes().chunks(8)) {
+        let mut bytes = [0; 8];
+        bytes[..chunk.len()].copy_from_slice(chunk);
+        *word = u64::from_le_bytes(bytes);
+    }
+}
+
+/// The text that was put into words.
+pub(super) fn text_of(words: &[u64]) -> String {
+    let bytes = words.iter().flat_map(|word| word.to_le_bytes());
+    let bytes: Vec<u8> = bytes.take_while(|byte| *byte != 0).collect();
+    String::from_utf8_lossy(&bytes).into_owned()
 }
 
 /// What the pool says of an owner.
@@ -155,40 +192,20 @@ impl OwnerRecord {
     fn words(&self) -> [u64; RECORD_FIELDS] {
         let mut words = [0; RECORD_FIELDS];
         words[0] = self.epoch;
-        words[1] = self.name.boot_id as u64;
-        words[2] = (self.name.boot_id >> 64) as u64;
-        words[3] = u64::from(self.name.pid);
-        words[4] = u64::try_from(self.lease.as_millis()).unwrap_or(u64::MAX);
-        words[5] = self.accepted_generation;
-        words[6] = u64::from(self.has_lock);
-        let host = self.name.host.as_bytes();
-        for (word, chunk) in words[HOST_FIELD..].iter_mut().zip(host.chunks(8)) {
-            let mut bytes = [0; 8];
-            bytes[..chunk.len()].copy_from_slice(chunk);
-            *word = u64::from_le_bytes(bytes);
-        }
+        words[1] = u64::try_from(self.lease.as_millis()).unwrap_or(u64::MAX);
+        words[2] = self.accepted_generation;
+        words[3] = u64::from(self.has_lock);
+        words[NAME_FIELD..].copy_from_slice(&name_words(&self.name));
         words
     }
 
     fn from_words(words: &[u64; RECORD_FIELDS]) -> Self {
-        let host: Vec<u8> = words[HOST_FIELD..]
-            .iter()
-            .flat_map(|word| word.to_le_bytes())
-            .collect();
-        let length = host
-            .iter()
-            .position(|byte| *byte == 0)
-            .unwrap_or(host.len());
         Self {
             epoch: words[0],
-            name: OwnerName {
-                host: String::from_utf8_lossy(&host[..length]).into_owned(),
-                boot_id: u128::from(words[1]) | (u128::from(words[2]) << 64),
-                pid: words[3] as u32,
-            },
-            lease: Duration::from_millis(words[4]),
-            accepted_generation: words[5],
-            has_lock: words[6] != 0,
+            name: name_from_words(&words[NAME_FIELD..]),
+            lease: Duration::from_millis(words[1]),
+            accepted_generation: words[2],
+            has_lock: words[3] != 0,
         }
     }
 

@@ -8,13 +8,13 @@ use crate::sys::SysError;
 /// Words of a root, its mark included.
 const WORDS: usize = 7;
 
-/// Slots of roots, two of each owner: they take what is left before the extents.
+/// Slots of roots, two of each owner.
 const SLOTS: usize = 2 * OWNERS as usize;
 /// The first word of the first slot, and words of a slot, which is a page.
 pub(super) const FIRST_WORD: usize = 4 * PAGE_WORDS;
 const PAGE_WORDS: usize = 512;
-
-const _: () = assert!((FIRST_WORD + SLOTS * PAGE_WORDS) as u64 * 8 == super::attach::EXTENTS_START);
+/// The first word behind the slots.
+pub(super) const END_WORD: usize = FIRST_WORD + SLOTS * PAGE_WORDS;
 
 /// A publication.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -106,6 +106,34 @@ impl SharedMapping {
         unsafe { std::slice::from_raw_parts(self.base.as_ptr().cast(), words) }
     }
 
+    /// Makes a range read-only for this process (mprotect(2)): a store to it is a `SIGSEGV` from then on.
+    ///
+    /// Before: `range` lies inside, and begins and ends with a page of the device's alignment. After: its words can be
+    /// loaded only.
+    ///
+    /// # Errors
+    /// That of `mprotect`.
+    pub fn protect(&self, range: Range<usize>) -> Result<(), SysError> {
+        self.check(&range);
+        // SAFETY: the range lies inside the mapping that we own, and loses a right only.
+        let code = unsafe {
+            let start = self.base.as_ptr().add(range.start).cast();
+            libc::mprotect(start, range.len(), libc::PROT_READ)
+        };
+        match code {
+            0 => Ok(()),
+            _ => Err(SysError::last("mprotect")),
+        }
+    }
+
+    fn check(&self, range: &Range<usize>) {
+        assert!(
+            range.start <= range.end && range.end <= self.bytes,
+            "range {range:?} lies outside of a mapping of {} bytes",
+            self.bytes
+        );
+    }
+
     /// Writes pages back to their file (`msync(MS_SYNC)`).
     ///
     /// Before: `range` lies inside and begins with a page. After: what was written to it before is
@@ -114,11 +142,7 @@ impl SharedMapping {
     /// # Errors
     /// The error of `msync`, `EINVAL` for a DAX device, which has no file.
     pub fn flush(&self, range: Range<usize>) -> Result<(), SysError> {
-        assert!(
-            range.start <= range.end && range.end <= self.bytes,
-            "range {range:?} lies outside of a mapping of {} bytes",
-            self.bytes
-        );
+        self.check(&range);
         // SAFETY: the range lies inside the mapping that we own.
         let code = unsafe {
             libc::msync(

@@ -7,6 +7,7 @@ mod dax;
 mod global_heap;
 mod kernel;
 mod pool_hosts;
+mod pool_readers;
 mod pools;
 mod regions;
 mod stress;
