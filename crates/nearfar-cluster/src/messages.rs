@@ -10,7 +10,7 @@ use std::net::SocketAddr;
 use crate::home::TableHome;
 
 /// Changes with every change of what nodes say to each other.
-pub const PROTOCOL: u32 = 3;
+pub const PROTOCOL: u32 = 4;
 
 /// A request.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -84,6 +84,9 @@ pub struct TableDefinition {
     pub home: Option<TableHome>,
     /// The statements, which run in one transaction.
     pub sql: Vec<String>,
+    /// The random number of the step by which it was made, or emptied last; zero where it is not known yet, or was not
+    /// written down.
+    pub since: u64,
 }
 
 /// What has become of a step.

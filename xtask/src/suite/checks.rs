@@ -422,6 +422,19 @@ wait",
         ci: true,
     },
     Check {
+        topology: "two-hosts",
+        feature: "one copy of replicated tables for two hosts",
+        work: Work::Failover {
+            package: PROGRAM,
+            tests: [
+                "a_node_keeps_its_tables_in_the_common_memory_until_its_host_is_killed",
+                "the_other_node_reads_them_there",
+            ],
+        },
+        limit_seconds: 400,
+        ci: true,
+    },
+    Check {
         topology: "rdma-hosts",
         feature: REMOTE,
         work: Work::Failover {

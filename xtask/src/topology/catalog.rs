@@ -126,13 +126,15 @@ pub const ALL: [Topology; 9] = [
     },
     Topology {
         name: "two-hosts",
-        summary: "two machines over one CXL memory, each with a disk at /mnt, and a folder /shared",
+        summary: "two machines over one CXL memory and one network, each with a disk at /mnt, and a folder /shared",
         cxl: &[CxlDevice::Volatile { mib: 256 }],
         disk_mib: Some(64),
+        network: true,
         hosts: 2,
         setup: concat!(
             include_str!("setup/cxl-dax.sh"),
-            include_str!("setup/disk.sh")
+            include_str!("setup/disk.sh"),
+            include_str!("setup/network.sh")
         ),
         ..PLAIN
     },
@@ -142,7 +144,10 @@ pub const ALL: [Topology; 9] = [
         nodes: &[dram(1024, 2, 0)],
         network: true,
         hosts: 2,
-        setup: include_str!("setup/rdma.sh"),
+        setup: concat!(
+            include_str!("setup/network.sh"),
+            include_str!("setup/rdma.sh")
+        ),
         ..PLAIN
     },
     Topology {

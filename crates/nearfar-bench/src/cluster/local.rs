@@ -1,10 +1,10 @@
 //! A cluster whose nodes are processes of this machine, on ports that are free, with certificates of their own.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::fs;
 use std::io::{self, Read, Write};
-use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::channel;
 use std::thread;
@@ -50,7 +50,7 @@ impl LocalCluster {
         is_kept: bool,
     ) -> Result<Self, ClusterBenchError> {
         let places = free_addresses(count)?;
-        let file = write_files(folder, &places)?;
+        let file = write_cluster(folder, &places)?;
         let mut cluster = Self {
             program: program.to_owned(),
             file,
@@ -183,10 +183,7 @@ impl LocalCluster {
     /// # Errors
     /// A node that tells no metrics, or not this one.
     pub fn metric(&self, index: usize, name: &str) -> io::Result<u64> {
-        let page = self.nodes[index]
-            .http
-            .map_or(Ok(String::new()), metrics_page)?;
-        value(&page, name).ok_or_else(|| io::Error::other(format!("there is no metric {name}")))
+        metric_of(&self.nodes[index], name)
     }
 
     /// Bytes that all nodes have sent and received so far, each counted once, by who has connected.
@@ -209,8 +206,12 @@ fn name(index: usize) -> String {
     format!("w{}", index + 1)
 }
 
-/// Writes certificates and the cluster's file to `folder`.
-fn write_files(folder: &Path, places: &[SocketAddr]) -> Result<PathBuf, ClusterBenchError> {
+/// Writes the file of a cluster whose nodes take each other at `places`, and certificates that all of them use, to
+/// `folder`. They are called `w1` and so on.
+///
+/// # Errors
+/// Files that can't be written.
+pub fn write_cluster(folder: &Path, places: &[SocketAddr]) -> Result<PathBuf, ClusterBenchError> {
     let write = |file: &str, text: &str| {
         let path = folder.join(file);
         fs::write(&path, text).map_err(|source| ClusterBenchError::File {
@@ -225,7 +226,8 @@ fn write_files(folder: &Path, places: &[SocketAddr]) -> Result<PathBuf, ClusterB
     write("authority.pem", &authority.self_signed(&key)?.pem())?;
     let issuer = Issuer::new(authority, key);
     let key = KeyPair::generate()?;
-    let node = CertificateParams::new(vec![Ipv4Addr::LOCALHOST.to_string()])?;
+    let addresses: BTreeSet<String> = places.iter().map(|at| at.ip().to_string()).collect();
+    let node = CertificateParams::new(addresses.into_iter().collect::<Vec<_>>())?;
     write("node.pem", &node.signed_by(&key, &issuer)?.pem())?;
     write("node.key", &key.serialize_pem())?;
     let mut text = String::from(
@@ -236,6 +238,15 @@ fn write_files(folder: &Path, places: &[SocketAddr]) -> Result<PathBuf, ClusterB
         text += &format!("\n[[node]]\nname = \"{name}\"\naddress = \"{place}\"\n");
     }
     write("cluster.toml", &text)
+}
+
+/// What a server's metrics tell of `name`, which has its labels if it has some.
+///
+/// # Errors
+/// A server that tells no metrics, or not this one.
+pub fn metric_of(server: &ServerProcess, name: &str) -> io::Result<u64> {
+    let page = server.http.map_or(Ok(String::new()), metrics_page)?;
+    value(&page, name).ok_or_else(|| io::Error::other(format!("there is no metric {name}")))
 }
 
 fn metrics_page(address: SocketAddr) -> io::Result<String> {

@@ -12,7 +12,7 @@ mod schema;
 mod simulate;
 
 pub use error::ClusterBenchError;
-pub use local::LocalCluster;
+pub use local::{LocalCluster, metric_of, write_cluster};
 pub use run::{
     ClusterOptions, ClusterOutcome, ClusterRound, QueryRound, QueryTimes, measure_cluster,
     query_rows,

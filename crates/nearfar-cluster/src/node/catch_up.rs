@@ -137,7 +137,8 @@ impl Node {
             for sql in &definition.sql {
                 session.execute(sql).await?;
             }
-            self.write_definition(session, definition).await?;
+            self.write_definition(session, definition, definition.since)
+                .await?;
         }
         for source in sources {
             let kept = Read::Kept {
@@ -209,6 +210,7 @@ mod tests {
             table: "t".to_owned(),
             home: Some(home),
             sql: vec!["CREATE TABLE t (a INT)".to_owned()],
+            since: 0,
         }
     }
 

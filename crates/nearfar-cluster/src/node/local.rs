@@ -29,6 +29,8 @@ pub struct LocalTable {
     pub home: TableHome,
     /// The statements that make it; none where a version made it that did not write them down.
     pub definition: Vec<String>,
+    /// The random number of the step by which it was made, or emptied last.
+    pub since: u64,
     /// Those that are here because this is their node.
     pub table: Arc<Table>,
     /// Copies of those of the nodes before this one, the next one first.
@@ -165,18 +167,25 @@ impl Node {
         let session = self.session();
         for sql in [
             "CREATE TABLE IF NOT EXISTS nearfar_cluster_tables \
-             (name TEXT NOT NULL, home TEXT NOT NULL, definition TEXT NOT NULL DEFAULT '[]')",
+             (name TEXT NOT NULL, home TEXT NOT NULL, definition TEXT NOT NULL DEFAULT '[]', \
+             since BIGINT NOT NULL DEFAULT 0)",
             "CREATE TABLE IF NOT EXISTS nearfar_cluster_state (version BIGINT NOT NULL, step BIGINT NOT NULL)",
         ] {
             session.execute(sql).await?;
         }
-        // Nodes of protocol 1 count steps only, and those of protocol 2 do not write down how tables are made.
+        // Nodes of protocol 1 count steps only, those of protocol 2 do not write down how tables are made, and those of
+        // protocol 3 not since when they have been what they are.
         for (table, column, definition) in [
             ("nearfar_cluster_state", "step", "BIGINT NOT NULL DEFAULT 0"),
             (
                 "nearfar_cluster_tables",
                 "definition",
                 "TEXT NOT NULL DEFAULT '[]'",
+            ),
+            (
+                "nearfar_cluster_tables",
+                "since",
+                "BIGINT NOT NULL DEFAULT 0",
             ),
         ] {
             let kept = session.context().table_provider(table).await?;
@@ -202,17 +211,20 @@ impl Node {
 
     /// Reads which tables there are, and where their rows are.
     pub(crate) async fn read_tables(&self, session: &Session) -> Result<(), EngineError> {
-        let sql = "SELECT name, home, definition FROM nearfar_cluster_tables";
+        let sql = "SELECT name, home, definition, since::text FROM nearfar_cluster_tables";
         let rows = texts(session, sql).await?;
         let mut tables = BTreeMap::new();
         for row in rows {
-            let [name, home, definition] = &row[..] else {
+            let [name, home, definition, since] = &row[..] else {
                 return Err(failed("a table of the cluster without a home"));
             };
             let home: TableHome = serde_json::from_str(home)
                 .map_err(|error| failed(format!("the home of `{name}` can't be read: {error}")))?;
             let definition = serde_json::from_str(definition)
                 .map_err(|error| failed(format!("how `{name}` is made can't be read: {error}")))?;
+            let since: i64 = since
+                .parse()
+                .map_err(|_| failed(format!("it is not known since when `{name}` is")))?;
             let mut kept = Vec::new();
             for rank in 0..home.tables() {
                 let name = TableReference::bare(kept_in(name, rank));
@@ -232,6 +244,7 @@ impl Node {
             let local = LocalTable {
                 home,
                 definition,
+                since: since.cast_unsigned(),
                 table,
                 copies,
             };
@@ -248,6 +261,7 @@ impl Node {
             table: name.clone(),
             home: Some(local.home.clone()),
             sql: local.definition.clone(),
+            since: local.since,
         });
         definitions.collect()
     }

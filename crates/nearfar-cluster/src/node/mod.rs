@@ -5,11 +5,13 @@ mod held;
 mod link;
 mod load;
 mod local;
+mod share;
 mod write;
 
 pub use link::{ACTION, ANSWER_TIMEOUT, Heard, KEEP_ALIVE, Link, Links as NodeLinks};
 pub use load::{Sent, add_rows};
 pub use local::{LocalTable, Pinned};
+pub use share::Sharing;
 
 use datafusion::error::Result;
 use nearfar_sql::engine::{Engine, Session, SessionOptions};
@@ -48,6 +50,8 @@ pub struct Node {
     /// The states that other nodes were in when they were last heard of.
     pub(crate) seen: Mutex<HashMap<usize, State>>,
     pub(crate) is_catching_up: AtomicBool,
+    /// The pool of another node in which this one reads replicated tables.
+    pub(crate) sharing: Option<Sharing>,
     /// Who may change the cluster, on the first node.
     pub(crate) writer: Mutex<Option<write::Lease>>,
     pub(crate) is_draining: AtomicBool,
@@ -199,6 +203,12 @@ impl Node {
             "gauge",
             "Loads of all nodes whose rows are here and not seen yet.",
             &single(loads),
+        );
+        add(
+            "nearfar_cluster_shared_bytes",
+            "gauge",
+            "Bytes of replicated tables that are read in the pool of another node.",
+            &single(self.shared_bytes()),
         );
         add(
             "nearfar_cluster_up",

@@ -186,7 +186,8 @@ impl Node {
     ) -> Result<(), EngineError> {
         let session = self.session();
         session.execute("BEGIN").await?;
-        if let Err(error) = self.define_in(&session, definition).await {
+        let since = change.to.step;
+        if let Err(error) = self.define_in(&session, definition, since).await {
             roll_back(&session).await;
             return Err(error);
         }
@@ -200,6 +201,7 @@ impl Node {
         &self,
         session: &Session,
         definition: &TableDefinition,
+        since: u64,
     ) -> Result<(), EngineError> {
         for sql in &definition.sql {
             session.execute(sql).await?;
@@ -217,17 +219,22 @@ impl Node {
                 )));
             }
         }
-        self.write_definition(session, definition).await
+        self.write_definition(session, definition, since).await
     }
 
-    /// Writes down where the rows of a table are, and how it is made.
+    /// Writes down where the rows of a table are, how it is made, and since when it has been what it is.
     pub(super) async fn write_definition(
         &self,
         session: &Session,
         definition: &TableDefinition,
+        since: u64,
     ) -> Result<(), EngineError> {
+        let since = since.cast_signed();
         let Some(home) = &definition.home else {
-            return Ok(());
+            let name = definition.table.replace('\'', "''");
+            let emptied =
+                format!("UPDATE nearfar_cluster_tables SET since = {since} WHERE name = '{name}'");
+            return session.execute(&emptied).await.map(drop);
         };
         let wrong = |error: serde_json::Error| failed(error.to_string());
         let home = serde_json::to_string(home).map_err(wrong)?;
@@ -236,7 +243,10 @@ impl Node {
             [&definition.table, &home, &made].map(|text| text.replace('\'', "''"));
         for sql in [
             format!("DELETE FROM nearfar_cluster_tables WHERE name = '{name}'"),
-            format!("INSERT INTO nearfar_cluster_tables VALUES ('{name}', '{home}', '{made}')"),
+            format!(
+                "INSERT INTO nearfar_cluster_tables (name, home, definition, since) \
+                 VALUES ('{name}', '{home}', '{made}', {since})"
+            ),
         ] {
             session.execute(&sql).await?;
         }

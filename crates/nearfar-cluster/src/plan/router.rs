@@ -272,6 +272,8 @@ impl Router {
                 return Err(failed("TRUNCATE can't be prepared in a cluster"));
             }
             ["CREATE", "TEMP" | "TEMPORARY", ..] => return Ok(Asked::Another),
+            // Of this node's tables, which have the same rows behind it.
+            ["CALL", call, ..] if call.starts_with("NEARFAR.MERGE") => return Ok(Asked::Another),
             [
                 "CREATE" | "ALTER" | "DROP" | "VACUUM" | "CALL" | "MERGE" | "UPDATE" | "DELETE",
                 ..,
@@ -369,6 +371,7 @@ impl Distribution for Router {
         let tables = home.map_or(1, |home| home.tables());
         let sql = definition.statements(statement.text(), tables)?;
         let step = Step::Define(TableDefinition {
+            since: 0,
             table: definition.table,
             home: definition.home,
             sql,

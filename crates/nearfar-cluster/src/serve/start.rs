@@ -1,6 +1,7 @@
 //! How a node starts: it reads what it has, opens its port, and looks for the others.
 
 use arrow_flight::flight_service_server::FlightServiceServer;
+use nearfar_durable::checkpoint::pooled::SharedPoolOptions;
 use nearfar_sql::engine::Engine;
 use nearfar_sql::error::EngineError;
 use parking_lot::{Mutex, RwLock};
@@ -18,7 +19,7 @@ use crate::config::{ClusterFile, NodeEntry, TlsFiles};
 use crate::error::{AskError, failed};
 use crate::home::{TableHome, keeper};
 use crate::messages::{Hello, Reply, Request, fresh};
-use crate::node::{ANSWER_TIMEOUT, Heard, KEEP_ALIVE, Link, Node};
+use crate::node::{ANSWER_TIMEOUT, Heard, KEEP_ALIVE, Link, Node, Sharing};
 
 /// How long a node that starts waits for others that it can do without.
 const MISSING_PATIENCE: Duration = Duration::from_secs(5);
@@ -27,7 +28,8 @@ const HEARTBEAT: Duration = Duration::from_secs(1);
 
 impl Node {
     /// Makes this process the node `name` of a cluster: opens its port, and has the engine's sessions run in the
-    /// cluster from now on. Nodes that are not there yet are looked for again and again.
+    /// cluster from now on. Nodes that are not there yet are looked for again and again. Replicated tables are read in the
+    /// `shared` pool, which another node owns, where they are the same there.
     ///
     /// # Errors
     /// A name that the cluster has not; files of certificates that can't be read; a port that is taken; a node
@@ -36,6 +38,7 @@ impl Node {
         engine: &Arc<Engine>,
         file: ClusterFile,
         name: &str,
+        shared: Option<SharedPoolOptions>,
     ) -> Result<Arc<Self>, EngineError> {
         let me = file.index_of(name)?;
         let tls = file.tls.client()?;
@@ -59,6 +62,7 @@ impl Node {
             seen: Mutex::default(),
             is_catching_up: AtomicBool::new(false),
             is_draining: AtomicBool::new(false),
+            sharing: shared.map(Sharing::new),
             queries: AtomicU64::new(0),
             failures: AtomicU64::new(0),
             retries: AtomicU64::new(0),
@@ -205,6 +209,7 @@ async fn keep_looking(watched: Weak<Node>) {
         node.settle().await;
         node.give_up_orphans();
         node.begin_to_catch_up();
+        node.begin_to_share();
     }
 }
 

@@ -143,6 +143,22 @@ impl TableEntry {
         &self.name
     }
 
+    /// Whether it is the table of this name in schema `public`.
+    pub(crate) fn is(&self, table: &str) -> bool {
+        self.schema_name == "public" && self.name == table
+    }
+
+    /// Its rows that are not deleted.
+    pub(crate) fn rows(&self) -> usize {
+        let deleted =
+            |part: &PartManifest| part.delete_vector.as_ref().map_or(0, DeleteVector::count);
+        let rows = self
+            .parts
+            .iter()
+            .map(|part| part.ids.rows() - deleted(part));
+        rows.sum()
+    }
+
     /// Its columns.
     pub(crate) fn schema(&self) -> &SchemaRef {
         &self.schema

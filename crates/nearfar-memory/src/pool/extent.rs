@@ -86,6 +86,15 @@ impl ExtentHandle {
         matches!(self.holder, Holder::Reader(_))
     }
 
+    /// Whether its owner, where that is another process, still publishes it, as far as is known here.
+    #[must_use]
+    pub fn is_current(&self) -> bool {
+        match &self.holder {
+            Holder::Owner(_) => true,
+            Holder::Reader(reader) => reader.is_current(self.extent.offset),
+        }
+    }
+
     /// The bytes, in place.
     fn bytes(&self) -> &[u8] {
         let range = self.extent.offset..self.extent.offset + self.extent.bytes;

@@ -243,6 +243,14 @@ impl ReaderCore {
         Ok(())
     }
 
+    /// Whether the publication that was attached last has the extent there.
+    pub(super) fn is_current(&self, offset: u64) -> bool {
+        let seen = self.seen().map(|root| root.generation);
+        let held = self.held();
+        let extent = held.by_offset.get(&offset);
+        extent.is_some_and(|extent| Some(extent.generation) == seen)
+    }
+
     pub(super) fn drop_handle(&self, offset: u64) {
         let mut held = self.held();
         let Some(extent) = held.by_offset.get_mut(&offset) else {

@@ -76,9 +76,10 @@ fn what_a_reader_uses_is_not_used_again() {
             publish(&owner, &[number]);
         }
         assert_eq!(bytes_of(&held), [content(1), content(2)]);
-        drop(held);
         publish(&owner, &[]);
         assert_eq!(newest(&reader).unwrap().len(), 0);
+        assert!(held.iter().all(|extent| !extent.is_current()));
+        drop(held);
         drop(reader);
         publish(&owner, &[]);
         let catalog = 4096;
@@ -103,6 +104,7 @@ fn an_extent_that_stays_is_held_as_of_the_newest_publication() {
     owner.publish(&[stays], b"").unwrap();
     let again = newest(&reader).unwrap();
     assert!(Arc::ptr_eq(&held[0], &again[0]), "verified once");
+    assert!(held[0].is_current());
     assert_eq!(
         generations(&pool),
         Some(2..=2),

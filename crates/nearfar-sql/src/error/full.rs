@@ -125,6 +125,7 @@ mod tests {
         let source = Box::new(PoolError::Full {
             bytes: 2,
             largest_free_bytes: 1,
+            read_bytes: 0,
         });
         let pool = CheckpointError::Pool {
             path: path.clone(),

@@ -144,6 +144,15 @@ impl RowIdsBuilder {
         }
     }
 
+    /// Adds all those of `ids`.
+    pub fn append(&mut self, ids: &RowIds) {
+        let all = RowSet::Run {
+            start: 0,
+            len: ids.rows,
+        };
+        self.extend(ids, all);
+    }
+
     /// All of them.
     pub fn finish(self) -> RowIds {
         let mut by_id: Vec<u32> = (0..self.runs.len() as u32).collect();

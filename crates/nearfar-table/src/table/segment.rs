@@ -1,6 +1,7 @@
 //! A run of rows, column by column.
 
 use arrow::array::ArrayRef;
+use nearfar_memory::pool::ExtentHandle;
 use nearfar_memory::{Placement, TierBytes};
 use parking_lot::{Mutex, RwLock};
 use std::any::Any;
@@ -162,6 +163,27 @@ impl Segment {
             bytes += column.tier_bytes();
         }
         bytes
+    }
+
+    /// Bytes of its columns that lie in a pool of another process.
+    pub(crate) fn borrowed_bytes(&self) -> u64 {
+        self.extents(|extent| extent.is_borrowed())
+    }
+
+    /// Whether a column lies in a pool of another process, which does not publish it any more.
+    pub(crate) fn is_outdated(&self) -> bool {
+        self.extents(|extent| !extent.is_current()) > 0
+    }
+
+    /// Bytes of its columns that lie in extents of pools that `is_one` takes.
+    fn extents(&self, is_one: impl Fn(&ExtentHandle) -> bool) -> u64 {
+        let columns = self.known_columns().iter();
+        let columns = columns.filter_map(ColumnSlot::in_memory);
+        let columns = columns.filter(|column| {
+            let extent = column.memory().extent();
+            extent.is_some_and(|extent| is_one(extent))
+        });
+        columns.map(|column| column.bytes() as u64).sum()
     }
 
     /// The same of a part of the delta, which is not counted again.

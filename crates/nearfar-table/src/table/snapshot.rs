@@ -452,6 +452,12 @@ impl Snapshot {
         self.with_parts(self.parts().to_vec(), self.0.main, merging, 0)
     }
 
+    /// With the same rows in other parts, of which the first `main` are the main storage.
+    #[must_use]
+    pub fn replaced(&self, parts: Vec<Part>, main: usize) -> Self {
+        self.with_parts(parts, main, 0, 0)
+    }
+
     /// With `merged` in place of those of its parts whose segments are `sources`: where the first of
     /// them in the main storage was, else at its end.
     #[must_use]

@@ -26,6 +26,8 @@ pub enum MergeScope {
     Worthwhile,
     /// The delta, and every segment with deleted rows.
     All,
+    /// The delta, and every segment in a pool of another process that does not publish it any more.
+    Outdated,
 }
 
 /// A segment is worth rewriting when one in so many of its rows is deleted.
@@ -41,6 +43,7 @@ impl MergeScope {
         match self {
             Self::Worthwhile => deleted > 0 && deleted * DELETED_SHARE >= part.segment.rows(),
             Self::All => deleted > 0,
+            Self::Outdated => part.segment.is_outdated(),
         }
     }
 }

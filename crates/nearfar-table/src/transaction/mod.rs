@@ -15,6 +15,7 @@
 //!
 //! [`Merges`] turns what has been written into main storage, on a thread of its own.
 
+mod adopt;
 mod change;
 mod database;
 mod dead_keys;

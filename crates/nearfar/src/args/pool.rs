@@ -22,6 +22,10 @@ pub struct PoolArgs {
     /// The tier that the pool's memory is part of.
     #[arg(long, value_name = "TIER", default_value = "near", requires = "pool")]
     pub pool_tier: String,
+    /// Use again what this reader of the pool has used, a node of a cluster that is gone for good. May be given several
+    /// times.
+    #[arg(long, value_name = "NAME", requires = "pool")]
+    pub pool_forget_reader: Vec<String>,
     /// When checksums are verified: `all` before anything is served, or in the `background` and
     /// before each first use.
     #[arg(long, value_enum, default_value_t, requires = "pool")]
@@ -45,6 +49,7 @@ impl PoolArgs {
         options.access = access;
         options.bytes = self.pool_bytes.map(|bytes| bytes.0);
         options.tier.clone_from(&self.pool_tier);
+        options.forget_readers.clone_from(&self.pool_forget_reader);
         options.verify = match self.verify {
             VerifyArg::All => Verify::All,
             VerifyArg::Background => Verify::Background,

@@ -178,6 +178,18 @@ pub struct ServeArgs {
         help_heading = "Cluster"
     )]
     pub certificates: Option<PathBuf>,
+    /// Read replicated tables in the pool of another node, at this path here, in place of a copy of this node's own.
+    #[arg(long, value_name = "PATH", requires = "node", help_heading = "Cluster")]
+    pub shared_pool: Option<PathBuf>,
+    /// The tier that the memory of that pool is part of here.
+    #[arg(
+        long,
+        value_name = "TIER",
+        default_value = "near",
+        requires = "shared_pool",
+        help_heading = "Cluster"
+    )]
+    pub shared_pool_tier: String,
     /// Which of the cluster's nodes this server is.
     #[arg(long, value_name = "NAME", help_heading = "Cluster")]
     pub node: Option<String>,

@@ -105,7 +105,10 @@ const ALLOWED: [(&str, &[&str]); 20] = [
             "nearfar-regulate",
         ],
     ),
-    ("nearfar-cluster", &["nearfar-table", "nearfar-sql"]),
+    (
+        "nearfar-cluster",
+        &["nearfar-table", "nearfar-durable", "nearfar-sql"],
+    ),
     (
         "nearfar-capi",
         &[

@@ -2,6 +2,7 @@
 
 mod copies;
 mod kills;
+mod shared;
 
 use std::fs;
 use std::path::Path;
@@ -237,6 +238,7 @@ fn what_a_cluster_does_not_know_is_refused() {
         ("CREATE TABLE t (a INT) REPLICATED", "exists already"),
         ("UPDATE t SET a = 1", "not known in a cluster"),
         ("DELETE FROM t", "not known in a cluster"),
+        ("CALL nearfar.load('t')", "not known in a cluster"),
         ("TRUNCATE ONLY t", "one by one"),
         ("/* all */ TRUNCATE t, u", "one by one"),
         ("DROP TABLE public.t, u", "one by one"),

@@ -6,7 +6,7 @@ use arrow::datatypes::DataType;
 use nearfar_memory::Placement;
 use nearfar_memory::pool::ExtentHandle;
 
-use super::table_pool::TablePool;
+use super::place::PoolPlace;
 use crate::checkpoint::SegmentFile;
 use crate::error::{CheckpointError, ColumnError};
 use crate::manifest::{ColumnEntry, decode_sketches};
@@ -18,7 +18,7 @@ use nearfar_table::table::{ColumnSketches, StoredColumn, StoredSketches};
 /// A column in an extent that nobody has looked at yet.
 #[derive(Debug)]
 pub(super) struct PoolColumn {
-    pub(super) pool: Arc<TablePool>,
+    pub(super) pool: Arc<PoolPlace>,
     pub(super) extent: Arc<ExtentHandle>,
     /// The file that has it too.
     pub(super) file: Option<Arc<SegmentFile>>,
@@ -101,7 +101,7 @@ impl StoredColumn for PoolColumn {
 /// Sketches in an extent that nobody has looked at yet.
 #[derive(Debug)]
 pub(super) struct PoolSketches {
-    pub(super) pool: Arc<TablePool>,
+    pub(super) pool: Arc<PoolPlace>,
     pub(super) extent: Arc<ExtentHandle>,
     /// The file that has them too.
     pub(super) file: Option<Arc<SegmentFile>>,

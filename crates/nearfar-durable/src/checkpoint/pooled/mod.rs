@@ -7,15 +7,20 @@
 //!
 //! * [`TablePool`] is the pool that this process owns; `publish` writes into it what is committed, and
 //!   `attach` reads what an earlier process has published.
+//! * [`SharedPool`] is the pool of another process, whose tables this one reads.
 //! * `column` is a column that lies in a pool, and is looked at when it is first needed.
 
 mod attach;
 mod column;
 mod options;
+mod place;
+mod publication;
 mod publish;
+mod shared;
 mod table_pool;
 
 pub(crate) use attach::Publication;
 pub(crate) use options::DataLink;
-pub use options::{TablePoolOptions, Verify};
+pub use options::{SharedPoolOptions, TablePoolOptions, Verify};
+pub use shared::{SharedPool, SharedPublication};
 pub use table_pool::TablePool;

@@ -34,6 +34,8 @@ pub struct TablePoolOptions {
     pub claim: Claim,
     /// Who may read its file, where one is made.
     pub access: FileAccess,
+    /// Readers of the pool that are gone for good, by their names: what they used is used again.
+    pub forget_readers: Vec<String>,
 }
 
 /// The data directory whose log goes on where what is published in a pool ends.
@@ -63,6 +65,18 @@ impl TablePoolOptions {
             verify: Verify::default(),
             claim: Claim::of_this_process(),
             access: FileAccess::Owner,
+            forget_readers: Vec::new(),
         }
     }
+}
+
+/// The pool of another process, in which this one reads tables.
+#[derive(Debug, Clone)]
+pub struct SharedPoolOptions {
+    /// A file on tmpfs or on a DAX file system, or a DAX device.
+    pub path: PathBuf,
+    /// The tier that its memory is part of, here.
+    pub tier: String,
+    /// What this reader is called, which no other is at the same time.
+    pub reader: String,
 }

@@ -105,21 +105,20 @@ impl TablePool {
                 out.count(*columns);
                 out.option(file.as_deref(), |out, file| file.encode(out));
             });
-            result = encode_database(out, manifest, &self.system, &numbers);
+            result = encode_database(out, manifest, &self.place.system, &numbers);
         });
         result.map_err(|source| CheckpointError::Manifest {
-            path: self.path.clone(),
+            path: self.place.path.clone(),
             source,
         })?;
         let generation = self.owner.publish(&extents, &catalog);
-        Ok(generation.map_err(|source| self.failed(source))?)
+        Ok(generation.map_err(|source| self.place.failed(source))?)
     }
 
     /// Whether an extent of a segment was found damaged.
     fn is_damaged(&self, pooled: &PooledSegment) -> bool {
-        let damaged = self.damaged.lock();
         let mut extents = pooled.columns.iter().chain([&pooled.sketches]);
-        extents.any(|extent| damaged.contains(&extent.extent().offset))
+        extents.any(|extent| self.place.is_damaged(extent))
     }
 
     /// The extents of a segment, which are written where they are not there yet.
@@ -127,7 +126,7 @@ impl TablePool {
         let segment = &part.segment;
         let known = segment.copy::<PooledSegment>();
         let is_whole = |pooled: &Arc<PooledSegment>| {
-            pooled.pool_id == self.pool_id && !self.is_damaged(pooled)
+            pooled.pool_id == self.place.pool_id && !self.is_damaged(pooled)
         };
         if let Some(pooled) = known.filter(is_whole) {
             return Ok(pooled.as_ref().clone());
@@ -142,7 +141,7 @@ impl TablePool {
             columns: entries,
         });
         let pooled = PooledSegment {
-            pool_id: self.pool_id,
+            pool_id: self.place.pool_id,
             form: self.write_extent(&[&form])?,
             columns,
             sketches: self.write_extent(&[&encode_sketches(segment.sketches().all()?)])?,
@@ -156,13 +155,15 @@ impl TablePool {
         let mut written = Written::default();
         for slot in segment.columns() {
             let column = slot.current()?;
-            let own = column.memory().extent().filter(|_| column.is_alone());
+            let known = column.memory().extent();
+            let is_borrowed = known.is_some_and(|extent| extent.is_borrowed());
+            let own = known.filter(|_| column.is_alone() && !is_borrowed);
             let extent = match own {
                 Some(extent) => Arc::clone(extent),
                 None => self.write_extent(&[column.form_bytes()])?,
             };
-            if own.is_none() && self.holds(&column.placement()) {
-                let memory = self.in_place(Arc::clone(&extent))?;
+            if own.is_none() && !is_borrowed && self.holds(&column.placement()) {
+                let memory = self.place.in_place(Arc::clone(&extent))?;
                 slot.settle(&column, column.in_memory(memory)?);
             }
             written.0.push(extent);

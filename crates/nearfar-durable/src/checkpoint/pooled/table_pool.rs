@@ -1,7 +1,6 @@
 //! A pool with tables: opened, owned and written.
 
-use std::collections::HashSet;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
 use nearfar_memory::pool::{
@@ -11,21 +10,19 @@ use nearfar_memory::{MemorySystem, Placement, TierId, UnknownTier};
 use parking_lot::Mutex;
 
 use super::options::{DataLink, TablePoolOptions, Verify};
-use crate::checkpoint::{Lease, SegmentFile};
+use super::place::PoolPlace;
+use crate::checkpoint::Lease;
 use crate::error::{CheckpointError, DurabilityError, DurableError};
 use nearfar_table::error::TableError;
-use nearfar_table::segment::{ColumnPool, PoolBytes, SegmentMemory};
+use nearfar_table::segment::{ColumnPool, SegmentMemory};
 
 /// A pool that tables are in, which this process owns.
 #[derive(Debug)]
 pub struct TablePool {
-    pub(super) path: PathBuf,
-    pub(super) pool_id: u128,
+    pub(super) place: Arc<PoolPlace>,
     pub(super) owner: Owner,
     /// What was published before, until it is attached.
     pub(super) published: Mutex<Option<Arc<Published>>>,
-    pub(super) system: Arc<MemorySystem>,
-    pub(super) tier: TierId,
     pub(super) verify: Verify,
     lease: Lease,
     /// Whether there is a data directory, and which one, once that is known.
@@ -35,8 +32,6 @@ pub struct TablePool {
     /// The position of the log that the last publication was taken at. Held by the one that is under
     /// way.
     pub(super) publishing: Mutex<u64>,
-    /// Where extents begin whose bytes were found damaged.
-    pub(super) damaged: Mutex<HashSet<u64>>,
 }
 
 impl TablePool {
@@ -83,21 +78,30 @@ impl TablePool {
             None => attach_or_create(options, has_data),
         };
         let pool = pool.map_err(failed)?;
+        for reader in &options.forget_readers {
+            let was_there = pool.forget_reader(reader).map_err(failed)?;
+            tracing::info!(
+                reader,
+                was_there,
+                "a reader of the pool is taken for gone for good"
+            );
+        }
         let mut owner = claim(&pool, &options.claim).map_err(failed)?;
         let published = Mutex::new(owner.take_published());
         Ok(Arc::new(Self {
-            path: path.clone(),
-            pool_id: pool.id(),
+            place: Arc::new(PoolPlace::new(
+                path.clone(),
+                pool.id(),
+                (system, tier),
+                false,
+            )),
             lease: Lease::start(owner.clone()),
             owner,
             published,
-            system: Arc::clone(system),
-            tier,
             verify: options.verify,
             data: OnceLock::new(),
             term: OnceLock::new(),
             publishing: Mutex::new(0),
-            damaged: Mutex::default(),
         }))
     }
 
@@ -120,12 +124,12 @@ impl TablePool {
 
     /// The file or device.
     pub fn path(&self) -> &Path {
-        &self.path
+        &self.place.path
     }
 
     /// The number that tells the pool from others.
     pub(crate) fn id(&self) -> u128 {
-        self.pool_id
+        self.place.pool_id
     }
 
     /// Whether it still is this process's, at this moment.
@@ -141,7 +145,8 @@ impl TablePool {
     /// # Errors
     /// The kernel's.
     pub fn give_back(&self) -> Result<(), CheckpointError> {
-        self.owner.give_back().map_err(|source| self.failed(source))
+        let given_back = self.owner.give_back();
+        given_back.map_err(|source| self.place.failed(source))
     }
 
     /// The lease that this process has the pool by.
@@ -151,7 +156,7 @@ impl TablePool {
 
     /// The tier that its memory is part of.
     pub fn tier(&self) -> TierId {
-        self.tier
+        self.place.tier
     }
 
     /// When its bytes are checked.
@@ -166,7 +171,7 @@ impl TablePool {
 
     /// Whether columns of this placement are used in the pool.
     pub fn holds(&self, placement: &Placement) -> bool {
-        *placement == Placement::Bind(self.tier)
+        self.place.holds(placement)
     }
 
     /// Puts bytes into the pool. They are gone with the process unless they are published.
@@ -175,7 +180,7 @@ impl TablePool {
     /// A pool or a tier without room; a pool that was taken over.
     pub(crate) fn write(&self, bytes: &[u8]) -> Result<SegmentMemory, CheckpointError> {
         let extent = self.write_extent(&[bytes])?;
-        self.in_place(extent)
+        self.place.in_place(extent)
     }
 
     pub(super) fn write_extent(
@@ -185,40 +190,9 @@ impl TablePool {
         let extent = self
             .owner
             .write(parts)
-            .map_err(|source| self.failed(source))?;
-        let charged = extent.charge_to(&self.system, self.tier);
-        charged.map_err(|source| self.failed(source))?;
+            .map_err(|source| self.place.failed(source))?;
+        self.place.charge(&extent)?;
         Ok(extent)
-    }
-
-    pub(super) fn in_place(
-        &self,
-        extent: Arc<ExtentHandle>,
-    ) -> Result<SegmentMemory, CheckpointError> {
-        let bytes = PoolBytes::of(extent, &self.system, self.tier);
-        let bytes = bytes.map_err(|source| self.failed(source))?;
-        Ok(SegmentMemory::Pool(bytes))
-    }
-
-    /// Says that the data directory is used instead of an extent, and has the next publication write the
-    /// segment anew.
-    pub(super) fn note_damaged(
-        &self,
-        extent: &ExtentHandle,
-        file: &SegmentFile,
-        damage: &CheckpointError,
-    ) {
-        if self.damaged.lock().insert(extent.extent().offset) {
-            let file = file.path().display();
-            tracing::warn!(%damage, %file, "damaged in the pool, and read from the data directory");
-        }
-    }
-
-    pub(super) fn failed(&self, source: PoolError) -> CheckpointError {
-        CheckpointError::Pool {
-            path: self.path.clone(),
-            source: Box::new(source),
-        }
     }
 }
 

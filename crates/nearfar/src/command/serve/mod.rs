@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use nearfar_cluster::{ClusterFile, Node, TlsFiles};
+use nearfar_durable::checkpoint::pooled::SharedPoolOptions;
 use nearfar_server::{
     AdminOptions, Role, Server, ServerOptions, ServerState, Stopped, TlsOptions, Token, User, Users,
 };
@@ -195,15 +196,38 @@ async fn join(
         }
     };
     message::print(&format!("node `{name}` of cluster `{}`", file.name));
+    let shared = shared_pool(args, engine, name)?;
     let (engine, name) = (Arc::clone(engine), name.clone());
     let started = lanes
         .long
         .handle()
-        .spawn(async move { Node::start(&engine, file, &name).await });
+        .spawn(async move { Node::start(&engine, file, &name, shared).await });
     let node = started.await??;
     message::print("waiting for all nodes");
     node.wait_for_nodes().await;
     Ok(Some(node))
+}
+
+/// The pool of another node in which this one reads replicated tables, if it is to.
+fn shared_pool(
+    args: &ServeArgs,
+    engine: &Engine,
+    node: &str,
+) -> anyhow::Result<Option<SharedPoolOptions>> {
+    let Some(path) = &args.shared_pool else {
+        return Ok(None);
+    };
+    if args.pool.pool.as_ref() == Some(path) {
+        let message =
+            "--shared-pool names the pool that this node owns with --pool: give one of them";
+        return Err(Failed::new(Exit::Usage, message.to_owned()).into());
+    }
+    engine.system().tier(&args.shared_pool_tier)?;
+    Ok(Some(SharedPoolOptions {
+        path: path.clone(),
+        tier: args.shared_pool_tier.clone(),
+        reader: node.to_owned(),
+    }))
 }
 
 /// Ends the engine, and says how the server has ended.

@@ -3,6 +3,8 @@
 
 mod far_node;
 mod groups;
+mod hosts;
 mod one_node;
 mod rdma_hosts;
 mod storage;
+mod two_hosts;

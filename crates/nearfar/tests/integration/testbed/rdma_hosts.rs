@@ -18,6 +18,7 @@ use nearfar_sql::engine::{Engine, EngineOptions, Session, StatementResult};
 use nearfar_sql::remote::RemoteTable;
 use nearfar_topology::Topology;
 
+use super::hosts::{PUBLISHED, publish, until_there};
 use crate::support::{program, temp};
 
 const SERVER: &str = "10.0.0.1:7475";
@@ -27,26 +28,7 @@ const LISTENING: &str = "/shared/listening";
 /// Written when the server may be killed and started again, and when that was done.
 const RESTART: &str = "/shared/restart";
 const RESTARTED: &str = "/shared/restarted";
-/// Written when the first machine may be killed.
-const PUBLISHED: &str = "/shared/published";
 const ROWS: i64 = 150_000;
-/// What a machine gets for its part. Under emulation, a program takes seconds to start.
-const PATIENCE: Duration = Duration::from_secs(240);
-
-/// Writes a file that is whole when it is there.
-fn publish(path: &str, text: &str) {
-    let new = format!("{path}.new");
-    fs::write(&new, text).expect("written");
-    fs::rename(new, path).expect("renamed");
-}
-
-fn until_there(path: &str) {
-    let started = Instant::now();
-    while !Path::new(path).exists() {
-        assert!(started.elapsed() < PATIENCE, "no {path}");
-        std::thread::sleep(Duration::from_millis(20));
-    }
-}
 
 /// Starts the server, and what it says when it listens.
 fn serve(secret: &Path) -> (Child, String) {
