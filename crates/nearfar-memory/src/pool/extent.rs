@@ -111,6 +111,11 @@ impl ExtentHandle {
         if self.is_verified.load(Ordering::Acquire) {
             return Ok(());
         }
+        if self.is_borrowed() {
+            // What this host may have cached of it is from before it was written.
+            let range = self.extent.offset..self.extent.offset + self.extent.bytes;
+            self.holder.pool().memory.drop_cached(range);
+        }
         let found = checksum::of_bytes(self.bytes());
         if found != self.extent.checksum {
             return Err(PoolError::Damaged {

@@ -61,6 +61,10 @@ struct State {
     rooted: Vec<Rooted>,
     /// Those of earlier roots that readers may use, whose space counts as that of a root.
     retired: Vec<Retired>,
+    /// Whether a catalog is being written that tells which extents are retired: these stay so until it is published.
+    is_publishing: bool,
+    /// The last generation that was published, or one that none that may have been seen is later than.
+    last_generation: u64,
 }
 
 /// An extent that is published.
@@ -87,7 +91,7 @@ impl State {
     /// What is retired once `extents` are published: what is published now and not then, and what is by now.
     fn retired_by(&self, extents: &[Extent]) -> Vec<Retired> {
         let kept: HashSet<u64> = extents.iter().map(|extent| extent.offset).collect();
-        let last_generation = self.root.map_or(0, |root| root.generation);
+        let last_generation = self.last_generation;
         let left = self.rooted.iter();
         let left = left.filter(|it| !kept.contains(&it.extent.offset));
         let new = left.map(|it| Retired {
@@ -102,7 +106,10 @@ impl State {
 
 impl Owner {
     pub(super) fn claim(pool: &Pool, claim: &Claim) -> Result<Self, PoolError> {
-        let (mut owner, in_the_way) = Self::take(pool, claim)?;
+        let (mut owner, in_the_way) = Self::take(pool, claim, true)?;
+        if owner.core.state().root.is_none() {
+            owner.core.check_unread()?;
+        }
         owner.adopt()?;
         owner.core.set_aside(&in_the_way);
         owner.core.release_free();
@@ -112,17 +119,23 @@ impl Owner {
     /// Claims the pool; its space is all free but for what earlier owners may still change. Not while somebody reads what
     /// nobody knows any more.
     pub(super) fn claim_empty(pool: &Pool, claim: &Claim) -> Result<Self, PoolError> {
-        let (owner, in_the_way) = Self::take(pool, claim)?;
-        if !Slots(pool).held().is_empty() {
-            let readers = pool.readers();
-            return Err(PoolError::Read { readers });
+        // From here on no reader finds what was published.
+        let (owner, in_the_way) = Self::take(pool, claim, false)?;
+        if let Err(read) = owner.core.check_unread() {
+            // Whoever claims it next does.
+            owner.core.accept()?;
+            return Err(read);
         }
         owner.core.set_aside(&in_the_way);
         Ok(owner)
     }
 
-    /// Becomes the owner. Also what earlier owners may still change.
-    fn take(pool: &Pool, claim: &Claim) -> Result<(Self, Vec<Range<u64>>), PoolError> {
+    /// Becomes the owner; whether what was published goes on to count. Also what earlier owners may still change.
+    fn take(
+        pool: &Pool,
+        claim: &Claim,
+        accepts: bool,
+    ) -> Result<(Self, Vec<Range<u64>>), PoolError> {
         let failed = |source| system_error_at(pool.path(), source, "claimed");
         let is_locked = pool.memory.try_lock().map_err(failed)?;
         let ownership = pool.ownership();
@@ -141,15 +154,25 @@ impl Owner {
             epoch,
             name: claim.name.clone(),
             lease: claim.lease,
-            accepted_generation: root.map_or(0, |root| root.generation),
+            accepted_generation: root.filter(|_| accepts).map_or(0, |root| root.generation),
             has_lock: is_locked,
         };
         ownership.write_record(&record).inspect_err(|_| unlock())?;
+        for reader in &claim.forget_readers {
+            let was_there = pool.forget_reader(reader).inspect_err(|_| unlock())?;
+            tracing::info!(
+                reader,
+                was_there,
+                "a reader of the pool is taken for gone for good"
+            );
+        }
         let state = State {
             space: Space::new(pool.extents()),
             root,
             rooted: Vec::new(),
             retired: Vec::new(),
+            is_publishing: false,
+            last_generation: root.map_or(0, |root| root.generation),
         };
         let core = OwnerCore {
             pool: pool.clone(),
@@ -200,7 +223,7 @@ impl Owner {
             extents: handles.collect(),
             catalog: catalog.content,
         }));
-        self.core.drop_retired();
+        self.core.drop_retired(None);
         Ok(())
     }
 
@@ -260,13 +283,29 @@ impl Owner {
     /// As [`Self::write`]. What was published before then still is.
     pub fn publish(&self, extents: &[Arc<ExtentHandle>], catalog: &[u8]) -> Result<u64, PoolError> {
         let _alone = self.core.publishing();
+        self.core.drop_retired(None);
+        self.core.state().is_publishing = true;
+        let published = self.publish_alone(extents, catalog);
+        self.core.state().is_publishing = false;
+        self.core.drop_retired(None);
+        let generation = published?;
+        self.check()?;
+        Ok(generation)
+    }
+
+    /// The same, while nothing else is published and no retired extent becomes free.
+    fn publish_alone(
+        &self,
+        extents: &[Arc<ExtentHandle>],
+        catalog: &[u8],
+    ) -> Result<u64, PoolError> {
         let extents: Vec<Extent> = extents.iter().map(|handle| handle.extent()).collect();
         let retired = self.core.state().retired_by(&extents);
         let written = self.write(&[&Catalog::head(&extents, &retired), catalog])?;
         let catalog_extent = written.extent();
         let mut state = self.core.state();
         let root = Root {
-            generation: state.root.map_or(0, |root| root.generation) + 1,
+            generation: state.last_generation + 1,
             epoch: self.core.record.epoch,
             catalog_offset: catalog_extent.offset,
             catalog_bytes: catalog_extent.bytes,
@@ -280,9 +319,11 @@ impl Owner {
         }
         let pool = &self.core.pool;
         // Where this fails, nobody knows how much of the root is in memory: the new extents stay
-        // counted, as the old ones do.
+        // counted, as the old ones do, and the next generation is a later one for the same slot.
+        state.last_generation = root.generation + 1;
         root.write(pool.identity.id, &pool.memory)
             .map_err(|source| system_error_at(pool.path(), source, "published to"))?;
+        state.last_generation = root.generation;
         let kept: HashSet<u64> = rooted.iter().map(|extent| extent.offset).collect();
         let rooted = state.rooted_by(&rooted, root.generation);
         let before = std::mem::replace(&mut state.rooted, rooted);
@@ -292,9 +333,6 @@ impl Owner {
         for before in before.iter().filter(|it| kept.contains(&it.extent.offset)) {
             state.space.drop_root(before.extent.offset);
         }
-        drop(state);
-        self.core.drop_retired();
-        self.check()?;
         Ok(root.generation)
     }
 
@@ -306,7 +344,7 @@ impl Owner {
     /// As [`Self::check`].
     pub fn renew(&self) -> Result<(), PoolError> {
         self.beat()?;
-        self.core.drop_retired();
+        self.core.drop_retired(Some(self.core.record.lease / 10));
         Ok(())
     }
 
@@ -387,22 +425,47 @@ impl OwnerCore {
             .unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Lets the space of extents that are published no longer, and that no reader may look at, be used again.
-    fn drop_retired(&self) {
+    /// Whether nobody may look at what was published before.
+    ///
+    /// # Errors
+    /// [`PoolError::Read`].
+    fn check_unread(&self) -> Result<(), PoolError> {
+        match Slots(&self.pool).held()[..] {
+            [] => Ok(()),
+            _ => Err(PoolError::Read {
+                readers: self.pool.readers(),
+            }),
+        }
+    }
+
+    /// Says that what was published counts after all.
+    fn accept(&self) -> Result<(), PoolError> {
+        let record = OwnerRecord {
+            accepted_generation: self.state().last_generation,
+            ..self.record.clone()
+        };
+        self.pool.ownership().write_record(&record)
+    }
+
+    /// Lets the space of extents that are published no longer, and that no reader may look at, be used again. Ends after
+    /// `time` with what is left for the next call.
+    fn drop_retired(&self, time: Option<Duration>) {
+        let begun = Instant::now();
         let mut state = self.state();
-        if state.retired.is_empty() {
+        if state.retired.is_empty() || state.is_publishing {
             return;
         }
         let held = Slots(&self.pool).held();
         let is_held = |retired: &Retired| held.iter().any(|held| retired.is_in(held));
-        let (left, over) = state.retired.iter().copied().partition(is_held);
-        state.retired = left;
-        let over: Vec<Retired> = over;
+        let (mut left, over): (Vec<_>, Vec<_>) = state.retired.iter().copied().partition(is_held);
         for retired in over {
-            if let Some(free) = state.space.drop_root(retired.offset) {
+            if time.is_some_and(|time| begun.elapsed() > time) {
+                left.push(retired);
+            } else if let Some(free) = state.space.drop_root(retired.offset) {
                 self.release(free);
             }
         }
+        state.retired = left;
     }
 
     /// Takes the lock of the file where this owner has not got it, if it is free.
@@ -426,7 +489,7 @@ impl OwnerCore {
         if let Some(offset) = self.state().space.take(bytes) {
             return Ok(offset);
         }
-        self.drop_retired();
+        self.drop_retired(None);
         let mut state = self.state();
         state.space.take(bytes).ok_or_else(|| PoolError::Full {
             bytes,

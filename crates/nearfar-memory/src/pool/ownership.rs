@@ -174,6 +174,8 @@ pub struct Claim {
     pub lease: Duration,
     /// What to do about an owner that lives.
     pub take_over: TakeOver,
+    /// Readers that are gone for good, by their names: once this is the owner, it uses again what they used.
+    pub forget_readers: Vec<String>,
 }
 
 impl Claim {
@@ -184,6 +186,7 @@ impl Claim {
             name: OwnerName::of_this_process(),
             lease: Duration::from_secs(5),
             take_over: TakeOver::Never,
+            forget_readers: Vec::new(),
         }
     }
 }

@@ -107,6 +107,14 @@ impl Reader {
         Ok(Some(published))
     }
 
+    /// Gives the reader's place back, where nothing that it has attached is used any more: the owner uses it again.
+    ///
+    /// # Errors
+    /// [`PoolError::Forgotten`], or the kernel's.
+    pub fn give_back(&self) -> Result<(), PoolError> {
+        Slots(&self.core.pool).give_back(&self.core.slot)
+    }
+
     /// Whether the reader still is one: what it has attached may be used.
     ///
     /// # Errors
@@ -202,11 +210,9 @@ impl ReaderCore {
             return None;
         }
         let found = known.as_ref().and_then(|known| known.handle.upgrade());
-        let handle = found.clone().unwrap_or_else(|| {
-            let range = extent.offset..extent.offset + extent.bytes;
-            self.pool.memory.drop_cached(range);
-            ExtentHandle::new(Holder::Reader(Arc::clone(self)), extent, false)
-        });
+        let handle = found
+            .clone()
+            .unwrap_or_else(|| ExtentHandle::new(Holder::Reader(Arc::clone(self)), extent, false));
         let new = usize::from(found.is_none());
         let before = match known {
             Some(known) => {
@@ -264,8 +270,11 @@ impl ReaderCore {
         held.by_offset.remove(&offset);
         held.forget(generation);
         drop(held);
-        if let Err(error) = self.tell() {
-            tracing::warn!(%error, "the owner of the pool keeps an extent for nothing");
+        match self.tell() {
+            Ok(()) | Err(PoolError::Forgotten) => {}
+            Err(error) => {
+                tracing::warn!(%error, "the owner of the pool keeps an extent for nothing");
+            }
         }
     }
 }

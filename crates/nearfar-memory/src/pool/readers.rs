@@ -30,7 +30,7 @@ pub(super) const END_WORD: usize = FIRST_WORD + READERS * SLOT_WORDS;
 /// The oldest and the newest publication that the reader may be looking at; zero where it looks at none.
 const OLDEST: usize = 0;
 const NEWEST: usize = 1;
-/// A number of the reader's own; zero where the slot is free.
+/// A number of the reader's own, whose upper half is of its name; zero where the slot is free.
 const LIFE: usize = 2;
 /// Who the reader is, in lines of their own: its life, its name, its process.
 const RECORD: usize = 8;
@@ -50,7 +50,6 @@ pub struct ReaderRecord {
     pub process: OwnerName,
     /// The oldest and the newest publication that it may look at; `None` where it looks at none.
     pub generations: Option<RangeInclusive<u64>>,
-    life: u64,
 }
 
 impl fmt::Display for ReaderRecord {
@@ -126,7 +125,6 @@ impl Slots<'_> {
             name: text_of(&words[1..PROCESS]),
             process: name_from_words(&words[PROCESS..]),
             generations: self.held_by(first),
-            life,
         })
     }
 
@@ -140,26 +138,39 @@ impl Slots<'_> {
                 name: name.to_owned(),
             });
         }
-        let life = new_life();
+        let life = new_life(name);
         loop {
             self.look();
-            let is_own = |first: &usize| self.record(*first).is_some_and(|it| it.name == name);
-            let is_free = |first: &usize| self.memory().load(first + LIFE) == 0;
-            let free = || Self::firsts().find(is_free);
-            let first = Self::firsts().find(is_own).or_else(free);
-            let first = first.ok_or_else(|| PoolError::Readers {
+            let free = || {
+                let mut firsts = Self::firsts();
+                firsts.find(|first| self.memory().load(first + LIFE) == 0)
+            };
+            let place = self.find(name).or_else(|| Some((free()?, 0)));
+            let (first, before) = place.ok_or_else(|| PoolError::Readers {
                 readers: self.all(),
             })?;
-            if self.raise(first, life)? {
+            if self.raise(first, before, life)? {
                 self.write_record(first, life, name)?;
                 return Ok(Slot { first, life });
             }
         }
     }
 
-    /// Puts the number of a new reader into a slot; false when another one was first.
-    fn raise(&self, first: usize, life: u64) -> Result<bool, PoolError> {
-        let before = self.memory().load(first + LIFE);
+    /// The slot of the reader of this name, and its life. One that ended before it had said who it was is known by its
+    /// life.
+    fn find(&self, name: &str) -> Option<(usize, u64)> {
+        Self::firsts().find_map(|first| {
+            let life = self.memory().load(first + LIFE);
+            let is_own = match self.record(first) {
+                Some(record) => record.name == name,
+                None => life != 0 && life >> 32 == half_of(name),
+            };
+            is_own.then_some((first, life))
+        })
+    }
+
+    /// Puts the number of a new reader into a slot in the place of `before`; false when another one was first.
+    fn raise(&self, first: usize, before: u64, life: u64) -> Result<bool, PoolError> {
         let word = self.memory().word(first + LIFE);
         let raised = word.compare_exchange(before, life, Ordering::AcqRel, Ordering::Acquire);
         if raised.is_err() {
@@ -228,11 +239,10 @@ impl Slots<'_> {
     /// The kernel's.
     pub(super) fn forget(&self, name: &str) -> Result<bool, PoolError> {
         self.look();
-        let mut records = Self::firsts().filter_map(|first| Some((first, self.record(first)?)));
-        let Some((first, record)) = records.find(|(_, record)| record.name == name) else {
+        let Some((first, life)) = self.find(name) else {
             return Ok(false);
         };
-        self.free(first, record.life)?;
+        self.free(first, life)?;
         Ok(true)
     }
 
@@ -247,11 +257,17 @@ impl Slots<'_> {
     }
 }
 
+/// The upper half of the lives of readers of this name.
+fn half_of(name: &str) -> u64 {
+    checksum::of_bytes(name.as_bytes()) >> 32
+}
+
 /// A number that no other reader has, and never zero.
-fn new_life() -> u64 {
+fn new_life(name: &str) -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH);
     let time = since.map_or(0, |since| since.as_nanos() as u64);
     let place = std::ptr::from_ref(&Instant::now()).addr() as u64;
     let words = [time, place, u64::from(std::process::id())];
-    checksum::of_words(super::attach::new_id(), &words).max(1)
+    let own = checksum::of_words(super::attach::new_id(), &words) >> 32;
+    half_of(name) << 32 | own.max(1)
 }

@@ -22,6 +22,7 @@ fn claim(host: u32, take_over: TakeOver) -> Claim {
         },
         lease: Duration::from_millis(200),
         take_over,
+        forget_readers: Vec::new(),
     }
 }
 

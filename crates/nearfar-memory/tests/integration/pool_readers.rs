@@ -23,6 +23,7 @@ fn claim(host: u32) -> Claim {
         },
         lease: Duration::from_millis(200),
         take_over: TakeOver::Now,
+        forget_readers: Vec::new(),
     }
 }
 
@@ -168,9 +169,13 @@ fn a_reader_that_is_gone_for_good_is_forgotten_when_somebody_says_so() {
     assert!(refused.to_string().contains("\"gone\""), "{refused}");
     let owner = pool.claim(&claim(1)).unwrap();
     assert!(owner.free_bytes() < free, "it is kept for the reader");
-    assert!(!pool.forget_reader("another").unwrap());
-    assert!(pool.forget_reader("gone").unwrap());
-    owner.renew().unwrap();
+    drop(owner);
+    let forgetting = Claim {
+        forget_readers: vec!["another".to_owned(), "gone".to_owned()],
+        ..claim(1)
+    };
+    let mut owner = pool.claim(&forgetting).unwrap();
+    drop(owner.take_published());
     assert_eq!(owner.free_bytes(), free);
     drop(owner);
     assert!(pool.claim_empty(&claim(1)).is_ok());
@@ -233,6 +238,50 @@ fn a_full_pool_tells_what_is_kept_for_readers() {
         owner.write(&[&half]).is_ok(),
         "it is looked for when it is needed"
     );
+}
+
+#[test]
+fn a_catalog_that_needs_retired_space_is_whole() {
+    for attempt in 0..4 {
+        let pool = pool();
+        let owner = pool.claim(&claim(1)).unwrap();
+        let reader = pool.read("reader").unwrap();
+        publish(&owner, &[3]);
+        let held = newest(&reader).unwrap();
+        publish(&owner, &[]);
+        // All of the rest is taken, but for a few pages.
+        let mut taken = Vec::new();
+        while let Ok(extent) = owner.write(&[&[1; 4096]]) {
+            taken.push(extent);
+        }
+        taken.truncate(taken.len() - attempt);
+        drop(held);
+        let published = owner.publish(&taken[..1], b"");
+        drop((reader, taken));
+        owner.renew().unwrap();
+        drop(owner);
+        let next = pool.claim(&claim(2)).unwrap();
+        let found = next.published().unwrap().extents.len();
+        assert_eq!(found, usize::from(published.is_ok()), "{published:?}");
+    }
+}
+
+#[test]
+fn nobody_reads_what_is_forgotten() {
+    let pool = pool();
+    let owner = pool.claim(&claim(1)).unwrap();
+    publish(&owner, &[1]);
+    drop(owner);
+    let reader = pool.read("reader").unwrap();
+    let owner = pool.claim_empty(&claim(1)).unwrap();
+    assert!(newest(&reader).is_none(), "nothing is published any more");
+    publish(&owner, &[2]);
+    let held = newest(&reader).unwrap();
+    assert_eq!(bytes_of(&held), [content(2)]);
+    drop(owner);
+    assert!(pool.claim_empty(&claim(1)).is_err(), "it is read");
+    let owner = pool.claim(&claim(1)).unwrap();
+    assert_eq!(bytes_of(&owner.published().unwrap().extents), [content(2)]);
 }
 
 #[test]

@@ -28,6 +28,7 @@ fn claim(host: &str, boot_id: u128, take_over: TakeOver) -> Claim {
         name: name(host, boot_id),
         lease: Duration::from_millis(200),
         take_over,
+        forget_readers: Vec::new(),
     }
 }
 

@@ -49,7 +49,8 @@ impl PoolArgs {
         options.access = access;
         options.bytes = self.pool_bytes.map(|bytes| bytes.0);
         options.tier.clone_from(&self.pool_tier);
-        options.forget_readers.clone_from(&self.pool_forget_reader);
+        let forgotten = &self.pool_forget_reader;
+        options.claim.forget_readers.clone_from(forgotten);
         options.verify = match self.verify {
             VerifyArg::All => Verify::All,
             VerifyArg::Background => Verify::Background,

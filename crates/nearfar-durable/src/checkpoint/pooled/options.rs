@@ -34,8 +34,6 @@ pub struct TablePoolOptions {
     pub claim: Claim,
     /// Who may read its file, where one is made.
     pub access: FileAccess,
-    /// Readers of the pool that are gone for good, by their names: what they used is used again.
-    pub forget_readers: Vec<String>,
 }
 
 /// The data directory whose log goes on where what is published in a pool ends.
@@ -65,7 +63,6 @@ impl TablePoolOptions {
             verify: Verify::default(),
             claim: Claim::of_this_process(),
             access: FileAccess::Owner,
-            forget_readers: Vec::new(),
         }
     }
 }

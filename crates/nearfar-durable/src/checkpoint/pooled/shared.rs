@@ -72,6 +72,14 @@ impl SharedPool {
         }))
     }
 
+    /// Gives the place of this reader back, where nothing that was attached is used any more.
+    ///
+    /// # Errors
+    /// [`PoolError::Forgotten`], or the kernel's.
+    pub fn give_back(&self) -> Result<(), PoolError> {
+        self.reader.give_back()
+    }
+
     /// Whether what was attached may still be used.
     ///
     /// # Errors

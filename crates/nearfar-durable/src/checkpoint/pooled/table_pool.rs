@@ -78,14 +78,6 @@ impl TablePool {
             None => attach_or_create(options, has_data),
         };
         let pool = pool.map_err(failed)?;
-        for reader in &options.forget_readers {
-            let was_there = pool.forget_reader(reader).map_err(failed)?;
-            tracing::info!(
-                reader,
-                was_there,
-                "a reader of the pool is taken for gone for good"
-            );
-        }
         let mut owner = claim(&pool, &options.claim).map_err(failed)?;
         let published = Mutex::new(owner.take_published());
         Ok(Arc::new(Self {
