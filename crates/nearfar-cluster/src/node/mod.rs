@@ -175,14 +175,11 @@ impl Node {
 
     /// Counters for a page of metrics, as text in Prometheus's form.
     pub fn metrics(&self) -> String {
-        let mut text = String::new();
-        let mut add = |name: &str, kind: &str, help: &str, values: &[(String, u64)]| {
-            let family = name.strip_suffix("_total").unwrap_or(name);
-            text += &format!("# HELP {family} {help}\n# TYPE {family} {kind}\n");
-            values
-                .iter()
-                .for_each(|(label, value)| text += &format!("{name}{label} {value}\n"));
-        };
+        let metrics = self.counters().into_iter();
+        metrics.map(|metric| metric.to_string()).collect()
+    }
+
+    fn counters(&self) -> [Metric; 9] {
         let of_links = |value: fn(&Link) -> u64| -> Vec<(String, u64)> {
             let links = self.links.iter();
             links
@@ -192,61 +189,62 @@ impl Node {
         let single = |value: u64| vec![(String::new(), value)];
         let pins = self.pins.lock().len() as u64;
         let loads = self.loads.lock().len() as u64;
-        add(
-            "nearfar_cluster_pins",
-            "gauge",
-            "Queries of all nodes for which a state is kept here.",
-            &single(pins),
-        );
-        add(
-            "nearfar_cluster_loads",
-            "gauge",
-            "Loads of all nodes whose rows are here and not seen yet.",
-            &single(loads),
-        );
-        add(
-            "nearfar_cluster_shared_bytes",
-            "gauge",
-            "Bytes of replicated tables that are read in the pool of another node.",
-            &single(self.shared_bytes()),
-        );
-        add(
-            "nearfar_cluster_up",
-            "gauge",
-            "Whether a node answers.",
-            &of_links(|l| u64::from(l.is_up())),
-        );
-        add(
-            "nearfar_cluster_sent_bytes_total",
-            "counter",
-            "Bytes sent on connections to a node.",
-            &of_links(Link::sent_bytes),
-        );
-        add(
-            "nearfar_cluster_received_bytes_total",
-            "counter",
-            "Bytes received on connections to a node.",
-            &of_links(Link::received_bytes),
-        );
-        add(
-            "nearfar_cluster_queries_total",
-            "counter",
-            "Queries coordinated here.",
-            &single(self.counted_queries()),
-        );
-        add(
-            "nearfar_cluster_failures_total",
-            "counter",
-            "Queries coordinated here that a node has failed.",
-            &single(self.failures.load(Ordering::Relaxed)),
-        );
-        add(
-            "nearfar_cluster_retries_total",
-            "counter",
-            "Queries coordinated here that were run again without a node that was lost.",
-            &single(self.retries.load(Ordering::Relaxed)),
-        );
-        text
+        [
+            Metric(
+                "nearfar_cluster_pins",
+                "gauge",
+                "Queries of all nodes for which a state is kept here.",
+                single(pins),
+            ),
+            Metric(
+                "nearfar_cluster_loads",
+                "gauge",
+                "Loads of all nodes whose rows are here and not seen yet.",
+                single(loads),
+            ),
+            Metric(
+                "nearfar_cluster_shared_bytes",
+                "gauge",
+                "Bytes of replicated tables that are read in the pool of another node.",
+                single(self.shared_bytes()),
+            ),
+            Metric(
+                "nearfar_cluster_up",
+                "gauge",
+                "Whether a node answers.",
+                of_links(|l| u64::from(l.is_up())),
+            ),
+            Metric(
+                "nearfar_cluster_sent_bytes_total",
+                "counter",
+                "Bytes sent on connections to a node.",
+                of_links(Link::sent_bytes),
+            ),
+            Metric(
+                "nearfar_cluster_received_bytes_total",
+                "counter",
+                "Bytes received on connections to a node.",
+                of_links(Link::received_bytes),
+            ),
+            Metric(
+                "nearfar_cluster_queries_total",
+                "counter",
+                "Queries coordinated here.",
+                single(self.counted_queries()),
+            ),
+            Metric(
+                "nearfar_cluster_failures_total",
+                "counter",
+                "Queries coordinated here that a node has failed.",
+                single(self.failures.load(Ordering::Relaxed)),
+            ),
+            Metric(
+                "nearfar_cluster_retries_total",
+                "counter",
+                "Queries coordinated here that were run again without a node that was lost.",
+                single(self.retries.load(Ordering::Relaxed)),
+            ),
+        ]
     }
 
     /// Bytes that were sent and received on connections that this node has made.
@@ -283,5 +281,18 @@ impl Node {
                 .links
                 .get(coordinator)
                 .is_none_or(|link| link.heard() == Heard::Nothing)
+    }
+}
+
+/// A number that a node tells: its name, its kind, what it is, and its values with their labels.
+struct Metric(&'static str, &'static str, &'static str, Vec<(String, u64)>);
+
+impl std::fmt::Display for Metric {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self(name, kind, help, values) = self;
+        let family = name.strip_suffix("_total").unwrap_or(name);
+        write!(f, "# HELP {family} {help}\n# TYPE {family} {kind}\n")?;
+        let mut values = values.iter();
+        values.try_for_each(|(label, value)| writeln!(f, "{name}{label} {value}"))
     }
 }

@@ -26,6 +26,9 @@ use crate::home::TableHome;
 /// Tables that the other node publishes no longer are used for so long, and copied then, so that it can use their space.
 const OUTDATED_PATIENCE: Duration = Duration::from_secs(30);
 
+/// Errors that differ from the last one are told again after so long.
+const TELLING_INTERVAL: Duration = Duration::from_secs(60);
+
 /// What this node shares with another.
 #[derive(Debug)]
 pub struct Sharing {
@@ -42,8 +45,17 @@ struct Progress {
     published: Option<SharedPublication>,
     /// Since when tables here have been outdated.
     outdated: Option<Instant>,
-    /// What was told last, so that it is told once.
-    told: Option<String>,
+    /// What was told last, and when.
+    told: Option<(String, Instant)>,
+}
+
+/// Says that nobody is looking any more.
+struct Looking<'s>(&'s Sharing);
+
+impl Drop for Looking<'_> {
+    fn drop(&mut self) {
+        self.0.is_busy.store(false, Ordering::Release);
+    }
 }
 
 impl Sharing {
@@ -55,32 +67,52 @@ impl Sharing {
             progress: Mutex::default(),
         }
     }
+
+    /// The right to look, unless somebody does.
+    fn begin(&self) -> Option<Looking<'_>> {
+        let is_free = !self.is_busy.swap(true, Ordering::AcqRel);
+        is_free.then_some(Looking(self))
+    }
+
+    fn tell(&self, error: &EngineError) {
+        let error = error.to_string();
+        let mut progress = self.progress.lock();
+        let is_known = |(told, since): &(String, Instant)| {
+            *told == error || since.elapsed() < TELLING_INTERVAL
+        };
+        if !progress.told.as_ref().is_some_and(is_known) {
+            tracing::warn!(error, "tables in the pool of another node can't be read");
+            progress.told = Some((error, Instant::now()));
+        }
+    }
 }
 
 impl Node {
     /// Looks whether there is something to be shared, on a thread of its own, unless that is being done.
     pub(crate) fn begin_to_share(self: &Arc<Self>) {
-        let Some(sharing) = &self.sharing else {
-            return;
-        };
-        if sharing.is_busy.swap(true, Ordering::AcqRel) {
+        if self.sharing.is_none() {
             return;
         }
         let node = Arc::clone(self);
         tokio::task::spawn_blocking(move || {
-            let Some(sharing) = &node.sharing else {
+            let is_ending = node.is_draining.load(Ordering::Relaxed);
+            let Some(sharing) = node.sharing.as_ref().filter(|_| !is_ending) else {
                 return;
             };
-            let shared = node.share(sharing);
-            let told = shared.err().map(|error| error.to_string());
-            let mut progress = sharing.progress.lock();
-            if let Some(error) = told.as_ref().filter(|_| progress.told != told) {
-                tracing::warn!(error, "tables in the pool of another node can't be read");
+            if let Some(_looking) = sharing.begin()
+                && let Err(error) = node.share(sharing)
+            {
+                sharing.tell(&error);
             }
-            progress.told = told;
-            drop(progress);
-            sharing.is_busy.store(false, Ordering::Release);
         });
+    }
+
+    /// Gives this node's place in the pool of another one back, where no table of the engine is used any more.
+    pub fn stop_sharing(&self) {
+        let pool = self.sharing.as_ref().and_then(|it| it.pool.get());
+        if let Some(Err(error)) = pool.map(SharedPool::give_back) {
+            tracing::warn!(%error, "the pool of another node keeps what was read here");
+        }
     }
 
     fn share(&self, sharing: &Sharing) -> Result<(), EngineError> {
@@ -97,32 +129,41 @@ impl Node {
             return Err(failed(format!("{error}; start this node again")));
         }
         let newest = pool.newest()?;
-        let published = {
-            let mut progress = sharing.progress.lock();
-            newest.or_else(|| progress.published.take())
-        };
-        if let Some(published) = published
-            && !self.adopt_all(&published)?
-        {
-            sharing.progress.lock().published = Some(published);
+        let kept = sharing.progress.lock().published.take();
+        let mut adopted = Ok(true);
+        if let Some(published) = newest.or(kept) {
+            adopted = self.adopt_all(&published);
+            if !matches!(adopted, Ok(true)) {
+                sharing.progress.lock().published = Some(published);
+            }
         }
-        self.copy_outdated(sharing)
+        self.copy_outdated(sharing)?;
+        adopted.map(drop)
     }
 
     /// Uses those replicated tables of a publication that are those of this node; whether that were all.
+    ///
+    /// # Errors
+    /// The first table that can't be used; the others are.
     fn adopt_all(&self, published: &SharedPublication) -> Result<bool, EngineError> {
         let theirs = self.since_in(published)?;
-        let mut all = true;
+        let mut all = Ok(true);
         for (name, local) in self.tables.read().clone() {
-            if !matches!(local.home, TableHome::Replicated) {
+            let table = &local.table;
+            let rows = table.snapshot().rows();
+            if !matches!(local.home, TableHome::Replicated) || rows == 0 || table.is_adopted() {
                 continue;
             }
-            let rows = local.table.snapshot().rows();
-            let is_same =
-                theirs.get(&name) == Some(&local.since) && published.rows(&name) == Some(rows);
-            all &= is_same && (rows == 0 || self.adopt(published, &local)?);
+            let is_same = local.since != 0
+                && theirs.get(&name) == Some(&local.since)
+                && published.rows(&name) == Some(rows);
+            let adopted = match is_same {
+                true => self.adopt(published, &local),
+                false => Ok(false),
+            };
+            all = all.and_then(|all| Ok(adopted? && all));
         }
-        Ok(all)
+        all
     }
 
     fn adopt(
@@ -130,19 +171,23 @@ impl Node {
         published: &SharedPublication,
         local: &LocalTable,
     ) -> Result<bool, EngineError> {
-        let (database, table) = (self.engine.database(), &local.table);
-        let Some(theirs) = published.attach(table.name(), database.storage())? else {
+        let (database, name) = (self.engine.database(), local.table.name());
+        let Some(theirs) = published.attach(name, database.storage())? else {
             return Ok(false);
         };
         // Nothing is emptied or made anew from here on.
         let unchanged = self.state.blocking_lock();
-        let now = self.tables.read().get(table.name()).cloned();
-        let is_same = now.is_some_and(|now| now.since == local.since);
-        let is_adopted = is_same && table.adopt(database, &theirs.snapshot);
+        let now = self.tables.read().get(name).cloned();
+        let now = now.filter(|now| now.since == local.since);
+        let is_adopted = now.is_some_and(|now| now.table.adopt(database, &theirs.snapshot));
         drop(unchanged);
         if is_adopted {
-            let (table, bytes) = (table.name(), table.borrowed_bytes());
-            tracing::info!(table, bytes, "a table is read in the pool of another node");
+            let bytes = local.table.borrowed_bytes();
+            tracing::info!(
+                table = name,
+                bytes,
+                "a table is read in the pool of another node"
+            );
         }
         Ok(is_adopted)
     }

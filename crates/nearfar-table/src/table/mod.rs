@@ -346,6 +346,11 @@ impl Table {
         self.moving.lock()
     }
 
+    /// The same, unless somebody else is at it.
+    pub(crate) fn try_moving(&self) -> Option<MutexGuard<'_, ()>> {
+        self.moving.try_lock()
+    }
+
     /// Counts a merge.
     pub(crate) fn count_merge(&self) {
         self.merges.fetch_add(1, Ordering::Relaxed);

@@ -170,6 +170,12 @@ impl Segment {
         self.extents(|extent| extent.is_borrowed())
     }
 
+    /// Whether all columns lie where another process publishes them.
+    pub(crate) fn is_borrowed(&self) -> bool {
+        !self.known_columns().is_empty()
+            && self.extents(|it| it.is_borrowed() && it.is_current()) == self.bytes()
+    }
+
     /// Whether a column lies in a pool of another process, which does not publish it any more.
     pub(crate) fn is_outdated(&self) -> bool {
         self.extents(|extent| !extent.is_current()) > 0

@@ -6,13 +6,15 @@ use crate::table::{Part, RowIdsBuilder, Snapshot, Table};
 impl Table {
     /// Uses the segments of `theirs`, which has the same rows in any order, in the place of its own: memory that several
     /// processes share, say. Queries and transactions that have begun keep the old ones until they end. False, and nothing
-    /// done, where it has another number of rows or other columns, where rows of it have been deleted, or where there are
-    /// indexes.
+    /// done, where it has another number of rows or other columns, where rows of it have been deleted, where there are
+    /// indexes, or while it is being merged or moved.
     ///
     /// Identities are given to the rows anew. So it is for tables whose rows are added and never deleted one by one: a
     /// deletion that was logged by identity would delete another row after a restart.
     pub fn adopt(&self, database: &Database, theirs: &Snapshot) -> bool {
-        let _alone = self.moving();
+        let Some(_alone) = self.try_moving() else {
+            return false;
+        };
         let commits = database.lock();
         let now = self.snapshot();
         let is_whole = |part: &Part| part.delete_vector.is_none();
@@ -37,6 +39,13 @@ impl Table {
         drop(commits);
         database.storage().shelf.release();
         true
+    }
+
+    /// Whether all of it lies where another process publishes it.
+    pub fn is_adopted(&self) -> bool {
+        let snapshot = self.snapshot();
+        let mut parts = snapshot.parts().iter();
+        parts.all(|part| part.segment.is_borrowed())
     }
 
     /// Bytes of its columns that lie in a pool of another process.

@@ -21,7 +21,11 @@ fn cluster(folder: &Path, nodes: usize, is_kept: bool) -> LocalCluster {
 }
 
 fn rows(cluster: &LocalCluster, node: usize, sql: &str) -> Vec<Vec<String>> {
-    let rows = query_rows(cluster.address(node), sql).expect(sql);
+    texts(query_rows(cluster.address(node), sql).expect(sql))
+}
+
+/// Rows with a text for every value.
+pub fn texts(rows: Vec<Vec<Option<String>>>) -> Vec<Vec<String>> {
     let text = |value: Option<String>| value.unwrap_or_else(|| "NULL".to_owned());
     rows.into_iter()
         .map(|row| row.into_iter().map(text).collect())
@@ -148,7 +152,7 @@ const ANSWERS: &[(&str, &str)] = &[
     ("SELECT 1 + 1", "2"),
 ];
 
-fn joined(rows: &[Vec<String>]) -> String {
+pub fn joined(rows: &[Vec<String>]) -> String {
     let rows = rows.iter().map(|row| row.join("|"));
     rows.collect::<Vec<_>>().join(";")
 }

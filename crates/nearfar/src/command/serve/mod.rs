@@ -145,7 +145,7 @@ fn serve(args: &ServeArgs) -> anyhow::Result<()> {
     let server = front.block_on(Server::bind(Arc::clone(&engine), lanes.handles(), options))?;
     announce(&server, is_open, is_kept);
     let handle = server.handle();
-    let stopped = front.block_on(async {
+    let (stopped, node) = front.block_on(async {
         let state = server.state();
         let asked = asked_to_end()?;
         standby::end_when_lost(&engine, &handle);
@@ -158,7 +158,7 @@ fn serve(args: &ServeArgs) -> anyhow::Result<()> {
         let node = join(args, &engine, &lanes).await?;
         tokio::select! {
             // Told to end before there was anything to serve.
-            stopped = &mut serving => return anyhow::Ok(stopped?),
+            stopped = &mut serving => return anyhow::Ok((stopped?, node)),
             loaded = tables.load(&engine) => loaded?,
         }
         state.set(ServerState::Ready);
@@ -166,12 +166,17 @@ fn serve(args: &ServeArgs) -> anyhow::Result<()> {
             message::print("ready");
         }
         let stopped = serving.await?;
-        if let Some(node) = node {
-            node.drain(grace).await;
+        let mut is_idle = true;
+        if let Some(node) = &node {
+            is_idle = node.drain(grace).await;
         }
-        anyhow::Ok(stopped)
+        anyhow::Ok((stopped, node.filter(|_| is_idle)))
     })?;
-    end(Some(&engine), lanes, stopped, grace)
+    let ended = end(Some(&engine), lanes, stopped, grace);
+    if let Some(node) = node {
+        node.stop_sharing();
+    }
+    ended
 }
 
 /// Makes the server a node of a cluster, if it is to be one, on the threads of its queries. Takes clients when all
