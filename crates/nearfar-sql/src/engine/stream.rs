@@ -68,11 +68,22 @@ pub struct RowStream {
     memory: CancelOnDrop,
     plan: Arc<dyn ExecutionPlan>,
     /// Fails with the query.
-    transaction: Arc<Transaction>,
+    transaction: Reading,
     /// What main storage is read from, which must have been this process's until then.
     pool: Option<Arc<TablePool>>,
     /// What gives the rows.
     command: &'static str,
+}
+
+/// The transaction of a query. What it has read counts, whether or not all rows are asked for.
+struct Reading(Arc<Transaction>);
+
+impl Drop for Reading {
+    fn drop(&mut self) {
+        if let Err(error) = self.0.end_reading() {
+            tracing::debug!(%error, "rows were read that no order of transactions explains, and not asked for to the end");
+        }
+    }
 }
 
 impl RowStream {
@@ -116,7 +127,7 @@ impl RowStream {
             batches: receiver.build(),
             memory: CancelOnDrop(memory),
             plan,
-            transaction,
+            transaction: Reading(transaction),
             pool,
             command: "SELECT",
         }
@@ -139,7 +150,7 @@ impl RowStream {
             batches: Box::pin(batches),
             memory: CancelOnDrop(memory),
             plan,
-            transaction,
+            transaction: Reading(transaction),
             pool,
             command: "SELECT",
         })
@@ -158,7 +169,7 @@ impl RowStream {
             batches: rows,
             memory: CancelOnDrop(memory),
             plan,
-            transaction,
+            transaction: Reading(transaction),
             pool: None,
             command: "FETCH",
         }
@@ -188,7 +199,7 @@ impl RowStream {
             (Err(by), _) => DurabilityError::fenced(&by).into(),
             (Ok(()), Err(error)) => query_error(error.into(), &self.memory.0, self.plan.as_ref()),
         };
-        self.transaction.fail();
+        self.transaction.0.fail();
         Err(checked)
     }
 
@@ -274,6 +285,11 @@ impl Stream for RowStream {
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         let next = self.poll_batches(cx);
+        if matches!(next, Poll::Ready(None))
+            && let Err(error) = self.transaction.0.end_reading()
+        {
+            return Poll::Ready(Some(Err(error.into())));
+        }
         next.map(|next| next.map(|batch| self.checked(batch)))
     }
 }

@@ -278,6 +278,24 @@ fn write_skew() -> Vec<(usize, Step)> {
     ]
 }
 
+/// One that only reads, after the first of two others has committed and before the second does.
+#[test]
+fn readers_are_part_of_the_order() {
+    let (engine, runtime) = (two_tiers(), runtime());
+    let steps = [
+        (2, Step::Begin),
+        (0, Step::Begin),
+        (1, Step::Act(Act::Add(3, 3))),
+        (2, Step::Act(Act::Derive(0, (0, 3)))),
+        (0, Step::Begin),
+        (0, Step::Act(Act::Insert(0))),
+        (0, Step::Act(Act::Sum(0, 3))),
+    ];
+    for _ in 0..100 {
+        assert!(runtime.block_on(is_explained(&engine, "serializable", true, &steps)));
+    }
+}
+
 #[test]
 fn snapshots_alone_leave_what_no_order_explains() {
     let (engine, runtime) = (two_tiers(), runtime());

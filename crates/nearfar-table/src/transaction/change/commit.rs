@@ -83,6 +83,23 @@ impl Transaction {
         Ok(true)
     }
 
+    /// Ends a statement that is a transaction of its own and has changed nothing: what it has read is part of the order of
+    /// serializable transactions, as if it had committed. Nothing for others.
+    ///
+    /// # Errors
+    /// [`TransactionError::NotSerializable`].
+    pub fn end_reading(&self) -> Result<(), TransactionError> {
+        let has_changed = |changes: &Changes| !changes.is_empty();
+        let is_another = self.is_explicit()
+            || self.has_failed()
+            || self.changes.lock().as_ref().is_none_or(has_changed);
+        if is_another {
+            return Ok(());
+        }
+        let registration = self.registration.lock().take();
+        registration.map_or(Ok(()), |own| own.end_reading(&self.database.lock()))
+    }
+
     /// Whether few rows of few statements are changed, so that the commit is soon done.
     pub fn is_small(&self) -> bool {
         let changes = self.changes.lock();
