@@ -185,6 +185,9 @@ async fn a_pool_without_room_refuses_new_tables_and_says_what_is_not_kept() {
     );
 }
 
+/// Where extents of a pool begin (docs/restart-format.md).
+pub const EXTENTS_START: u64 = 72 << 10;
+
 /// Flips a byte in the middle of every 4 KiB of the pool that holds something.
 fn flip(path: &Path, from: u64) {
     let file = std::fs::File::options()
@@ -216,7 +219,7 @@ async fn damage_is_named() {
         .write(true)
         .open(&path)
         .expect("the pool");
-    file.write_all_at(&[whole[65_536] ^ 1], 65_536)
+    file.write_all_at(&[whole[EXTENTS_START as usize] ^ 1], EXTENTS_START)
         .expect("written");
     let engine = open(&path);
     let session = engine.session();
@@ -231,7 +234,7 @@ async fn damage_is_named() {
     all.pool.as_mut().expect("a pool").verify = Verify::All;
     let refused = Engine::new(all).expect_err("refused");
     assert!(refused.to_string().contains("of table `t`"), "{refused}");
-    flip(&path, 65_536);
+    flip(&path, EXTENTS_START);
     let refused = Engine::new(pooled(&path)).expect_err("refused");
     assert!(matches!(refused, EngineError::Checkpoint(_)), "{refused:?}");
     assert!(

@@ -14,6 +14,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::pools::EXTENTS_START;
 use crate::support::{options, region_bytes, run, try_run, value};
 
 const LARGE: &str = "CREATE TABLE t AS SELECT value AS a, value % 7 AS b, 'text ' || (value % 11) AS c \
@@ -218,7 +219,7 @@ async fn what_is_damaged_in_the_pool_comes_from_the_directory() {
         let wanted = sum(&engine).await;
         drop((session, engine));
         // The first extent is a column's.
-        flip(&place.pool(), std::iter::once(65_536));
+        flip(&place.pool(), std::iter::once(EXTENTS_START));
         let mut options = place.with_both("data");
         options.pool.as_mut().expect("a pool").verify = verify;
         let engine = Engine::new(options).expect("an engine");
@@ -229,7 +230,7 @@ async fn what_is_damaged_in_the_pool_comes_from_the_directory() {
         assert_eq!(sum(&engine).await, wanted);
         assert_eq!(region_bytes(&engine), 0, "the pool was mended");
         drop(engine);
-        flip(&place.pool(), (65_536..64 << 20).step_by(4096));
+        flip(&place.pool(), (EXTENTS_START..64 << 20).step_by(4096));
         let engine = place.open();
         assert_eq!(sum(&engine).await, wanted);
         drop(engine);
@@ -243,7 +244,7 @@ fn flip_sketches(path: &Path) -> usize {
     let file = open.read(true).write(true).open(path).expect("the pool");
     let bytes = file.metadata().expect("metadata").len();
     let mut magic = [0_u8; 8];
-    let frames = (65_536..bytes).step_by(4096).filter(|offset| {
+    let frames = (EXTENTS_START..bytes).step_by(4096).filter(|offset| {
         file.read_exact_at(&mut magic, *offset).expect("read");
         magic == *b"NFARSKET"
     });
