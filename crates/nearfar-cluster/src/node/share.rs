@@ -15,6 +15,7 @@ use nearfar_table::segment::RowSet;
 use nearfar_table::transaction::MergeScope;
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
+use std::error::Error;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
@@ -74,15 +75,14 @@ impl Sharing {
         is_free.then_some(Looking(self))
     }
 
-    fn tell(&self, error: &EngineError) {
-        let error = error.to_string();
+    fn tell(&self, error: &(dyn Error + 'static)) {
+        let text = error.to_string();
         let mut progress = self.progress.lock();
-        let is_known = |(told, since): &(String, Instant)| {
-            *told == error || since.elapsed() < TELLING_INTERVAL
-        };
+        let is_known =
+            |(told, since): &(String, Instant)| *told == text || since.elapsed() < TELLING_INTERVAL;
         if !progress.told.as_ref().is_some_and(is_known) {
             tracing::warn!(error, "tables in the pool of another node can't be read");
-            progress.told = Some((error, Instant::now()));
+            progress.told = Some((text, Instant::now()));
         }
     }
 }

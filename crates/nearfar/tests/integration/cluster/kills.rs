@@ -13,7 +13,7 @@ use super::{cluster, joined, rows, wait_until};
 use crate::commits::{Random, number_of, seed};
 
 /// How many nodes are killed.
-const KILLS: &str = "NEARFAR_KILLS";
+pub const KILLS: &str = "NEARFAR_KILLS";
 
 const NODES: usize = 4;
 /// Rows of a batch, which are added by one statement.
