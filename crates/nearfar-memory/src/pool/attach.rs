@@ -12,7 +12,7 @@ use super::memory::PoolMemory;
 use super::owner::Owner;
 use super::ownership::{Claim, OwnerRecord, Ownership};
 use super::reader::Reader;
-use super::readers::{ReaderRecord, Slots};
+use super::reader_slots::{ReaderRecord, Slots};
 use crate::access::FileAccess;
 use crate::sys::{Durability, SharedFile, SharedKind, SharedMapping, SysError};
 
@@ -23,7 +23,7 @@ pub(super) const BYTES_MIN: u64 = GRAIN_BYTES;
 /// Extents begin here; before are the identity, the claims, the roots and the readers.
 pub(super) const EXTENTS_START: u64 = 72 << 10;
 
-const _: () = assert!(super::readers::END_WORD as u64 * 8 == EXTENTS_START);
+const _: () = assert!(super::reader_slots::END_WORD as u64 * 8 == EXTENTS_START);
 
 /// How a pool is to be mapped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

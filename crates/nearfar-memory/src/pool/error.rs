@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use super::extent::Extent;
 use super::ownership::OwnerRecord;
-use super::readers::ReaderRecord;
+use super::reader_slots::ReaderRecord;
 use crate::sys::SysError;
 
 /// Why a pool could not be made, attached, owned, read or written.

@@ -15,7 +15,7 @@ use super::error::PoolError;
 use super::extent::{Extent, ExtentHandle, Holder};
 use super::intents::Intents;
 use super::ownership::{Claim, OwnerRecord};
-use super::readers::Slots;
+use super::reader_slots::Slots;
 use super::root::Root;
 use super::space::Space;
 

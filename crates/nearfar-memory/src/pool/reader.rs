@@ -10,7 +10,7 @@ use super::error::PoolError;
 use super::extent::{Extent, ExtentHandle, Holder, WeakHandle};
 use super::identity::Identity;
 use super::owner::Published;
-use super::readers::{Slot, Slots};
+use super::reader_slots::{Slot, Slots};
 use super::root::Root;
 
 /// A publication that is replaced while it is looked at is looked for again, so many times before the next call does.

@@ -13,7 +13,7 @@ const BYTES: usize = 2 << 20;
 /// Extents of each publication.
 const EXTENTS: usize = 6;
 
-fn claim(host: u32, take_over: TakeOver) -> Claim {
+pub fn claim(host: u32, take_over: TakeOver) -> Claim {
     Claim {
         name: OwnerName {
             host: format!("host-{host}"),

@@ -3,28 +3,19 @@
 
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
 
 use nearfar_memory::pool::{
-    Claim, ExtentHandle, Owner, OwnerName, Pool, PoolError, PoolMemory, PoolOptions, Reader,
-    TakeOver,
+    Claim, ExtentHandle, Owner, Pool, PoolError, PoolMemory, PoolOptions, Reader, TakeOver,
 };
 use proptest::prelude::*;
+
+use crate::pool_hosts;
 
 const BYTES: usize = 2 << 20;
 const PATH: &str = "simulated";
 
 fn claim(host: u32) -> Claim {
-    Claim {
-        name: OwnerName {
-            host: format!("host-{host}"),
-            boot_id: u128::from(host),
-            pid: host,
-        },
-        lease: Duration::from_millis(200),
-        take_over: TakeOver::Now,
-        forget_readers: Vec::new(),
-    }
+    pool_hosts::claim(host, TakeOver::Now)
 }
 
 fn pool() -> Pool {
