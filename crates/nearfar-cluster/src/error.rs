@@ -37,8 +37,9 @@ pub enum AskError {
     },
     /// It has missed a change of the cluster.
     #[error(
-        "the nodes are in different states of the cluster ({states}): one of them has missed a change; give it its \
-         data directory of then, or make the tables again"
+        "the nodes are in different states of the cluster ({states}): one of them has missed a change. It gets what \
+         it lacks where others have copies of its rows (its log says so): repeat the query; otherwise give it its data \
+         directory of then, or make the tables again"
     )]
     Behind {
         /// The states of all nodes.

@@ -46,6 +46,11 @@ impl Node {
         });
     }
 
+    /// Whether this node is about to take a step, or to catch up with the others.
+    pub(crate) fn is_mending(&self) -> bool {
+        self.is_catching_up.load(Ordering::Acquire) || self.held.lock().is_some()
+    }
+
     async fn catch_up(&self, own: State, newest: State) -> Result<(), EngineError> {
         let pin = fresh();
         let sources = self.pin_sources(pin, newest).await;

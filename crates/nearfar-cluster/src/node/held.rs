@@ -102,14 +102,18 @@ impl Node {
     /// is taken.
     pub(crate) async fn settle(&self) {
         let held = self.held.lock().clone();
-        let Some(held) = held.filter(|held| held.since.elapsed() > STEP_PATIENCE) else {
+        let Some(held) = held else {
             return;
         };
+        let is_late = held.since.elapsed() > STEP_PATIENCE;
+        let is_gone = self.is_gone(held.coordinator);
         if self.me == 0 {
             // The first node takes no step whose coordinator is gone, or has no right to it any more.
-            if self.is_gone(held.coordinator) || held.since.elapsed() > LEASE {
+            if is_late && is_gone || held.since.elapsed() > LEASE {
                 self.forget(&held);
             }
+        } else if !is_late && !is_gone {
+            // Its coordinator says it.
         } else if let Err(error) = self.settle_as_first(&held).await {
             tracing::warn!(%error, change = ?held.change, "a change is not decided yet");
         }

@@ -27,6 +27,9 @@ use crate::node::Node;
 
 /// How long a query waits for a change to come to its end on all nodes.
 const CHANGE_PATIENCE: Duration = Duration::from_secs(5);
+/// How long it waits on a node that is behind itself: no other one stands in for it, and a step whose coordinator is
+/// gone, or a state that the others have, is taken within seconds.
+const MENDING_PATIENCE: Duration = Duration::from_secs(30);
 
 /// The cluster, as the engine of a node knows it.
 #[derive(Debug)]
@@ -43,7 +46,9 @@ impl Router {
             };
             let is_known = self.0.behind.lock().as_ref() == Some(&states);
             // A change may be under way, which comes to its end.
-            if !is_known && begun.elapsed() < CHANGE_PATIENCE {
+            let is_changing = !is_known && begun.elapsed() < CHANGE_PATIENCE;
+            let is_mending = self.0.is_mending() && begun.elapsed() < MENDING_PATIENCE;
+            if is_changing || is_mending {
                 tokio::time::sleep(Duration::from_millis(5)).await;
                 continue;
             }

@@ -10,7 +10,7 @@ use std::time::Duration;
 use nearfar_bench::cluster::{LocalCluster, query_rows};
 
 use super::kills::KILLS;
-use super::{check_answers, filled, joined, rows, wait_until};
+use super::{check_answers, cluster, filled, joined, rows, wait_until};
 use crate::commits::{Random, number_of, seed};
 
 const SHARED: &str = "nearfar_cluster_shared_bytes";
@@ -23,10 +23,11 @@ struct Sharing {
 }
 
 impl Sharing {
-    fn start(folder: &Path, nodes: usize) -> Self {
+    /// Has the nodes of `cluster` share, of which there are so many.
+    fn start(folder: &Path, cluster: LocalCluster, nodes: usize) -> Self {
         let pool = folder.join("tables.pool");
         let mut sharing = Self {
-            cluster: filled(folder, nodes),
+            cluster,
             pool: pool.to_str().expect("UTF-8").to_owned(),
         };
         for node in 0..nodes {
@@ -59,7 +60,7 @@ impl Sharing {
 #[test]
 fn one_copy_is_read_by_all() {
     let folder = tempfile::tempdir().expect("a folder");
-    let mut sharing = Sharing::start(folder.path(), 3);
+    let mut sharing = Sharing::start(folder.path(), filled(folder.path(), 3), 3);
     sharing.run(1, "CREATE TABLE big (a INT, b TEXT) REPLICATED");
     let fill = format!(
         "INSERT INTO big SELECT value, 'x' || value % 1000 FROM generate_series(1, {ROWS})"
@@ -111,7 +112,7 @@ fn one_copy_is_read_by_all() {
 #[test]
 fn tables_of_as_many_other_rows_are_not_taken_for_one() {
     let folder = tempfile::tempdir().expect("a folder");
-    let sharing = Sharing::start(folder.path(), 2);
+    let sharing = Sharing::start(folder.path(), filled(folder.path(), 2), 2);
     sharing.run(0, "CREATE TABLE x (a INT) REPLICATED");
     for round in 0..12 {
         let coordinator = round % 2;
@@ -181,7 +182,9 @@ fn check_batches(cluster: &LocalCluster, node: usize, added: &[u32], seed: u64) 
 #[test]
 fn kills_leave_whole_batches_to_all_that_share_them() {
     let (folder, seed) = (tempfile::tempdir().expect("a folder"), seed());
-    let mut sharing = Sharing::start(folder.path(), 3);
+    // A node that is killed in a step catches up only where others have copies of all of its rows.
+    let nodes = cluster(folder.path(), 3, true);
+    let mut sharing = Sharing::start(folder.path(), nodes, 3);
     sharing.run(0, "CREATE TABLE k (a INT, batch INT, c TEXT) REPLICATED");
     let (mut chance, mut added, mut next) = (Random(seed), Vec::new(), 0);
     for _ in 0..number_of(KILLS).unwrap_or(4) {
