@@ -112,9 +112,9 @@ impl Node {
             if is_late && is_gone || held.since.elapsed() > LEASE {
                 self.forget(&held);
             }
-        } else if !is_late && !is_gone {
-            // Its coordinator says it.
-        } else if let Err(error) = self.settle_as_first(&held).await {
+        } else if (is_late || is_gone)
+            && let Err(error) = self.settle_as_first(&held).await
+        {
             tracing::warn!(%error, change = ?held.change, "a change is not decided yet");
         }
     }

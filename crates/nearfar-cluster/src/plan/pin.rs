@@ -76,6 +76,14 @@ impl QueryPin {
         (0..nodes).map(of_share).sum()
     }
 
+    /// Whether this node has taken fewer steps than another one.
+    pub fn is_behind(&self) -> bool {
+        let own = &self.nodes[self.node.me()];
+        let mut others = self.nodes.iter().flatten();
+        own.as_ref()
+            .is_ok_and(|own| others.any(|other| other.state.version > own.state.version))
+    }
+
     /// Does without the nodes that are behind the newest state, where there is one newest state and this node has it.
     /// Otherwise the states, which can't be told to be newer or older.
     pub fn leave_out_those_behind(&mut self) -> Result<(), String> {

@@ -47,7 +47,8 @@ impl Router {
             let is_known = self.0.behind.lock().as_ref() == Some(&states);
             // A change may be under way, which comes to its end.
             let is_changing = !is_known && begun.elapsed() < CHANGE_PATIENCE;
-            let is_mending = self.0.is_mending() && begun.elapsed() < MENDING_PATIENCE;
+            let is_mending = pin.is_behind() && self.0.is_mending();
+            let is_mending = is_mending && begun.elapsed() < MENDING_PATIENCE;
             if is_changing || is_mending {
                 tokio::time::sleep(Duration::from_millis(5)).await;
                 continue;
