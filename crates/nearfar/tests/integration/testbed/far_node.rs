@@ -204,14 +204,13 @@ fn a_victim_has_its_speed_back_and_a_killed_regulator_is_undone() {
     const NEAR: &str = "nearfar-loop-near";
     let folder = temp();
     let victim = Victim::start(folder.path());
-    let alone = victim.time();
     Group::make(&[FAR, NEAR]);
     let journal = folder.path().join("journal");
     let mut command = program();
     command.args(["regulate", "--group", FAR, "--group", NEAR, "--goal", "80"]);
     command.args(["--watch", "metric", "--lower-is-better", "--metric-file"]);
     command.arg(&victim.file).arg("--journal").arg(&journal);
-    command.args(["--metric-alone", &alone.to_string()]);
+    command.args(["--metric-alone", &Victim::ALONE.to_string()]);
     let told = folder.path().join("told");
     command.stdout(fs::File::create(&told).expect("made"));
     let mut regulator = Task(command.spawn().expect("started"));
@@ -219,11 +218,11 @@ fn a_victim_has_its_speed_back_and_a_killed_regulator_is_undone() {
     let (near, far) = (Group::start(NEAR, 1, 0), Group::start(FAR, 0, 1));
     until("the far group is slowed", || far.quota() != UNLIMITED);
     let slowed = victim.time();
-    let wanted = alone * 10 / 7;
+    let wanted = Victim::ALONE * 10 / 7;
     until("the victim has its speed back", || {
         victim.time() <= wanted && far.quota() != UNLIMITED
     });
-    assert_eq!(near.quota(), UNLIMITED, "{alone} alone, {slowed} slowed");
+    assert_eq!(near.quota(), UNLIMITED, "{slowed} slowed");
     regulator.0.kill().expect("killed");
     regulator.0.wait().expect("ended");
     assert_ne!(far.quota(), UNLIMITED);

@@ -43,23 +43,29 @@ impl Drop for Task {
     }
 }
 
-/// A victim on processor 0 that does the same work again and again, and writes hundredths of a second to a file.
+/// A victim on processor 0 that writes to a file how long its work takes: hundredths of what it takes with the
+/// processor for itself. The kernel's own times of running and of waiting for the processor tell that, so that a host
+/// that gets slower meanwhile changes nothing.
 pub struct Victim {
     _task: Task,
     pub file: PathBuf,
 }
 
 impl Victim {
+    /// What it tells when nothing is in its way.
+    pub const ALONE: u32 = 100;
+
     pub fn start(folder: &Path) -> Self {
         let file = folder.join("victim");
         let script = format!(
             "while :; do
-read before _ < /proc/uptime
+read ran waited _ < /proc/$$/schedstat
 i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done
-read after _ < /proc/uptime
-echo $((${{after%.*}}${{after#*.}} - ${{before%.*}}${{before#*.}})) > {file}.new
+read run wait _ < /proc/$$/schedstat
+echo $((({alone} * (run - ran + wait - waited)) / (run - ran))) > {file}.new
 mv {file}.new {file}
 done",
+            alone = Self::ALONE,
             file = file.display()
         );
         let victim = Self {
@@ -70,7 +76,7 @@ done",
         victim
     }
 
-    /// The median of the next times that it tells, in hundredths of a second.
+    /// The median of the next times that it tells.
     pub fn time(&self) -> u32 {
         let mut times = [0; 5];
         let mut last = None;
