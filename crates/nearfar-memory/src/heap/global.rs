@@ -191,22 +191,20 @@ fn allocate(layout: Layout, zeroed: bool) -> *mut u8 {
     }
 }
 
+// Not to be inlined into the program, which may be built for size where this crate is built for speed.
 // SAFETY: blocks come from a heap that lives for ever or from the platform's allocator, with the
 // size and alignment asked for; which of the two follows from the address, so that each is freed and
 // resized where it came from. Nothing here panics or allocates through the global allocator, but for
 // the making of an arena, which does so under the near tier and behind a lock that is only tried.
 unsafe impl GlobalAlloc for NearfarAllocator {
-    #[inline]
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         allocate(layout, false)
     }
 
-    #[inline]
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
         allocate(layout, true)
     }
 
-    #[inline]
     unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
         match heap_of(block) {
             // SAFETY: the caller says that the block is live and has this layout.
@@ -216,7 +214,6 @@ unsafe impl GlobalAlloc for NearfarAllocator {
         }
     }
 
-    #[inline]
     unsafe fn realloc(&self, block: *mut u8, layout: Layout, bytes: usize) -> *mut u8 {
         let Some(heap) = heap_of(block) else {
             // SAFETY: the caller says that the block is live, has this layout, and that the new size
