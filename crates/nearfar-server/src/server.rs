@@ -260,7 +260,7 @@ async fn accept(shared: &Arc<Shared>, listener: &TcpListener, connections: &mut 
                     // Here, so that they are as old as they came.
                     let stranger = shared.strangers.enter(from);
                     let own = Arc::clone(shared);
-                    let serve = move |stream| client::serve(own, stream, stranger);
+                    let serve = move |stream, seat| client::serve(own, (stream, seat), stranger);
                     if let Err(error) = shared.clients.spawn(stream, connections, serve) {
                         tracing::warn!(%error, "a connection could not be served");
                     }

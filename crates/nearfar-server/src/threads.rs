@@ -41,8 +41,23 @@ pub struct ClientThreads(Vec<ClientThread>);
 
 struct ClientThread {
     runtime: Option<Runtime>,
-    /// Held by each of its clients.
-    clients: Arc<()>,
+    clients: Seat,
+}
+
+/// Held by a thread and by each of the clients that it serves.
+#[derive(Debug, Default, Clone)]
+pub struct Seat(Arc<()>);
+
+impl Seat {
+    /// Clients of the thread.
+    fn clients(&self) -> usize {
+        Arc::strong_count(&self.0) - 1
+    }
+
+    /// Whether the thread serves no other client than who asks.
+    pub fn is_only(&self) -> bool {
+        self.clients() == 1
+    }
 }
 
 impl ClientThreads {
@@ -60,7 +75,7 @@ impl ClientThreads {
                 .enable_all();
             Ok(ClientThread {
                 runtime: Some(builder.build()?),
-                clients: Arc::default(),
+                clients: Seat::default(),
             })
         };
         (0..threads.max(1))
@@ -78,25 +93,24 @@ impl ClientThreads {
         &self,
         stream: TcpStream,
         tasks: &mut JoinSet<()>,
-        serve: impl FnOnce(TcpStream) -> F + Send + 'static,
+        serve: impl FnOnce(TcpStream, Seat) -> F + Send + 'static,
     ) -> io::Result<()>
     where
         F: Future<Output = ()> + Send + 'static,
     {
         let stream = stream.into_std()?;
-        let clients = |thread: &ClientThread| Arc::strong_count(&thread.clients) - 1;
-        let clients: Vec<usize> = self.0.iter().map(clients).collect();
+        let clients = self.0.iter().map(|thread| thread.clients.clients());
+        let clients: Vec<usize> = clients.collect();
         let thread = place(&clients).map(|at| &self.0[at]);
-        let Some((place, runtime)) =
-            thread.and_then(|thread| Some((Arc::clone(&thread.clients), thread.runtime.as_ref()?)))
+        let Some((seat, runtime)) =
+            thread.and_then(|thread| Some((thread.clients.clone(), thread.runtime.as_ref()?)))
         else {
             return Ok(());
         };
         let task = async move {
-            let _place = place;
             // Here, where its socket is to be watched.
             match TcpStream::from_std(stream) {
-                Ok(stream) => serve(stream).await,
+                Ok(stream) => serve(stream, seat).await,
                 Err(error) => tracing::warn!(%error, "a connection could not be served"),
             }
         };

@@ -33,14 +33,12 @@ pub enum Of<R> {
 pub type Columns<R> = [(&'static str, Of<R>)];
 
 /// What is said of a column that is a vector.
-fn vector() -> (String, String) {
-    ("nearfar.type".to_owned(), "int2vector".to_owned())
-}
+const VECTOR: (&str, &str) = ("nearfar.type", "int2vector");
 
 /// Whether a column is PostgreSQL's `int2vector`.
 pub fn is_vector(field: &Field) -> bool {
-    let (key, value) = vector();
-    field.metadata().get(&key) == Some(&value)
+    let (key, value) = VECTOR;
+    field.metadata().get(key).is_some_and(|kind| kind == value)
 }
 
 fn lists(rows: impl Iterator<Item = Option<Vec<i16>>>) -> ArrayRef {
@@ -64,7 +62,9 @@ pub fn schema<R>(columns: &Columns<R>) -> SchemaRef {
         };
         let field = Field::new(*name, data_type, true);
         match of {
-            Of::Vector(_) => field.with_metadata(HashMap::from([vector()])),
+            Of::Vector(_) => {
+                field.with_metadata(HashMap::from([(VECTOR.0.to_owned(), VECTOR.1.to_owned())]))
+            }
             _ => field,
         }
     };

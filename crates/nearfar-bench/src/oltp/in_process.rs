@@ -31,7 +31,7 @@ pub struct InProcess {
 /// what they run in, with a data directory if commits are to wait for the disk. To be called on a runtime.
 ///
 /// # Errors
-/// A statement that fails, or is planned each time where none waits for the disk.
+/// A statement that fails, or is planned each time.
 pub async fn measure_in_process(
     options: &OltpOptions,
     engine: impl Fn(Option<DataOptions>) -> Result<Arc<Engine>, EngineError>,
@@ -70,10 +70,7 @@ async fn rounds_of(
     let read = Repeated::prepare(session, read, vec![key.next().into()]).await?;
     let insert = "INSERT INTO history VALUES ($1, $2, 7, 'a note')";
     let mut rows = 0_i64;
-    let insert = Repeated {
-        waits: options.durable,
-        ..Repeated::prepare(session, insert, vec![(-1_i64).into(), 1_i64.into()]).await?
-    };
+    let insert = Repeated::prepare(session, insert, vec![(-1_i64).into(), 1_i64.into()]).await?;
     let mut rates = InProcess::default();
     for _ in 0..options.rounds {
         let Some(reads) = read
@@ -110,8 +107,6 @@ impl Keys {
 struct Repeated {
     statement: Statement,
     values: Vec<ScalarValue>,
-    /// Whether it waits for the disk.
-    waits: bool,
 }
 
 impl Repeated {
@@ -125,11 +120,7 @@ impl Repeated {
             message: "a text without a statement".to_owned(),
         })?;
         session.compile(&statement, &values).await?;
-        Ok(Self {
-            statement,
-            values,
-            waits: false,
-        })
+        Ok(Self { statement, values })
     }
 
     /// Statements per second; none where one is planned.
@@ -144,10 +135,9 @@ impl Repeated {
         while began.elapsed() < turn {
             for _ in 0..STATEMENTS {
                 change(&mut values);
-                let result = match session.run_immediately(&self.statement, &values)? {
-                    Some(result) => result,
-                    None if self.waits => session.run_with(&self.statement, &values).await?,
-                    None => return Ok(None),
+                let ran = session.run_immediately(&self.statement, &values)?;
+                let Some(result) = ran.wait()? else {
+                    return Ok(None);
                 };
                 if let StatementResult::Rows(rows) = result {
                     rows.collect().await?;

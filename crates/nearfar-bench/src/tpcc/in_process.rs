@@ -121,7 +121,7 @@ async fn run(
     statement: &nearfar_sql::sql::Statement,
     values: &[ScalarValue],
 ) -> Result<StatementResult, Failure> {
-    match session.run_immediately(statement, values)? {
+    match session.run_immediately(statement, values)?.wait()? {
         Some(result) => Ok(result),
         None => Ok(session.run_with(statement, values).await?),
     }

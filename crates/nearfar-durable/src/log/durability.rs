@@ -1,8 +1,9 @@
 //! The data directory of an open engine.
 
 use parking_lot::Mutex;
+use std::io;
 use std::sync::{Arc, OnceLock};
-use std::thread::JoinHandle;
+use std::thread::{self, JoinHandle};
 
 use super::checkpoints::{Checkpoints, TakeManifest};
 use super::directory::DataDirectory;
@@ -10,7 +11,6 @@ use super::open_log::Log;
 use super::options::{DataOptions, Origin};
 use super::recovery::OpenedLog;
 use super::replay::Definitions;
-use super::sync::LogSync;
 use super::term::Term;
 use crate::checkpoint::directory as checkpoint;
 use crate::checkpoint::pooled::{Publication, TablePool};
@@ -18,7 +18,7 @@ use crate::error::{DurabilityError, DurableError};
 use crate::manifest::DatabaseManifest;
 use nearfar_table::transaction::Database;
 
-/// The data directory of an engine: its log, and the thread that writes it to disk now and then.
+/// The data directory of an engine: its log, and the thread that writes it to disk where nobody else does.
 #[derive(Debug)]
 pub struct Durability {
     directory: DataDirectory,
@@ -75,12 +75,18 @@ impl Durability {
         let (log, definitions) = opened.recover(options, database, (restored, start), pool)?;
         directory.share(pool.is_some())?;
         let log = Arc::new(log);
-        let writer = Mutex::new(write_in_background(&log));
+        let writer = write_in_background(&log).map_err(|error| {
+            DurabilityError::io(
+                "cannot start a thread for the log of",
+                directory.path(),
+                &error,
+            )
+        })?;
         let durability = Self {
             directory,
             term: term.number,
             log,
-            writer,
+            writer: Mutex::new(Some(writer)),
             checkpoints: OnceLock::new(),
             checkpoint_at_end: options.checkpoint_at_end,
             origin,
@@ -199,21 +205,16 @@ fn usable(
     Ok(Some(manifest))
 }
 
-/// Writes the log to disk as often as its setting says.
-fn write_in_background(log: &Arc<Log>) -> Option<JoinHandle<()>> {
+/// Writes the log to disk as often as its setting says, and for those who wait without a thread.
+fn write_in_background(log: &Arc<Log>) -> io::Result<JoinHandle<()>> {
     let log = Arc::clone(log);
-    let thread = std::thread::Builder::new().name("nearfar-log".to_owned());
-    let started = thread.spawn(move || {
+    let thread = thread::Builder::new().name("nearfar-log".to_owned());
+    thread.spawn(move || {
         while log.wait_for_turn() {
-            if matches!(log.sync_setting(), LogSync::Every(_))
-                && let Err(error) = log.sync_to(log.end())
-            {
+            if let Err(error) = log.sync_in_background() {
                 tracing::error!(%error, "the log can't be written to disk");
                 return;
             }
         }
-    });
-    started
-        .inspect_err(|error| tracing::error!(%error, "no thread for the log"))
-        .ok()
+    })
 }

@@ -28,6 +28,7 @@ mod sequences;
 mod store;
 mod sync;
 mod term;
+mod waiters;
 mod writer;
 mod zeros;
 

@@ -5,11 +5,13 @@ use std::io::ErrorKind;
 use std::sync::Arc;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::task::Waker;
 use wal_db::{OpenPolicy, Wal, WalConfig, WalError};
 
 use super::record::FrameHeader;
 use super::store::{LogFiles, SharedFiles};
 use super::sync::LogSync;
+use super::waiters::Waiters;
 use crate::checkpoint::pooled::TablePool;
 use crate::error::DurabilityError;
 use crate::manifest::Encoder;
@@ -57,6 +59,8 @@ pub struct Log {
     is_syncing: Mutex<bool>,
     /// Tells those who wait for it that this is over.
     synced: Condvar,
+    /// Those who wait without a thread.
+    waiters: Waiters,
     records: AtomicU64,
     /// The position of the checkpoint that the log begins behind.
     checkpoint: AtomicU64,
@@ -115,6 +119,7 @@ impl Log {
             whole: RwLock::new(()),
             is_syncing: Mutex::new(false),
             synced: Condvar::new(),
+            waiters: Waiters::default(),
             records: AtomicU64::new(0),
             checkpoint: AtomicU64::new(checkpoint),
         }
@@ -196,8 +201,11 @@ impl Log {
         let Some(pool) = &self.pool else {
             return Ok(());
         };
-        pool.check_owner()
-            .map_err(|by| self.lost_to.get_or_init(|| by.to_string()).clone())
+        pool.check_owner().map_err(|by| {
+            let by = self.lost_to.get_or_init(|| by.to_string()).clone();
+            self.waiters.wake_up_to(u64::MAX);
+            by
+        })
     }
 
     /// Refuses all that follows. `_end` is held, so that nothing is appended once this is known:
@@ -206,6 +214,7 @@ impl Log {
         if self.stopped.set(message.clone()).is_ok() {
             tracing::error!(%message, "the log can't be written: changes are refused from now on");
         }
+        self.waiters.wake_up_to(u64::MAX);
     }
 
     /// Refuses all that follows: another process may have the log from now on.
@@ -213,6 +222,7 @@ impl Log {
         let _end = self.end.lock();
         // Nothing is lost if it was stopped before.
         let _ = self.stopped.set("the data directory was closed".to_owned());
+        self.waiters.wake_up_to(u64::MAX);
     }
 
     /// Appends a record, whose header is written over its first bytes. Returns the position behind
@@ -301,6 +311,26 @@ impl Log {
         }
     }
 
+    /// Whether [`Self::sync_to`] of `position` takes no time any more. If not, the log's thread writes to disk, and
+    /// `waker` is woken when that is done.
+    pub(super) fn is_settled(&self, position: u64, waker: &Waker) -> bool {
+        let is_settled = || {
+            self.durable() >= position
+                || self.stopped.get().is_some()
+                || self.lost_to.get().is_some()
+        };
+        if is_settled() {
+            return true;
+        }
+        self.waiters.add(position, waker);
+        {
+            let _sync = self.sync.lock();
+            self.changed.notify_all();
+        }
+        // It may have come to be so before the waker was there.
+        is_settled()
+    }
+
     /// Waits until all before `position` is on disk. Who waits concurrently shares one write, and is woken
     /// when that is done: `wal-db` would wake all of them at every append.
     ///
@@ -345,6 +375,7 @@ impl Log {
                 }
                 self.files.note_reached(target);
                 self.durable.fetch_max(target, Ordering::SeqCst);
+                self.waiters.wake_up_to(target);
                 Ok(())
             }
             // An append has failed meanwhile: the log goes on once it is undone.
@@ -377,16 +408,34 @@ impl Log {
     /// Waits until it is time to write to disk in the background. False when the log is closing.
     pub(super) fn wait_for_turn(&self) -> bool {
         let mut sync = self.sync.lock();
-        if self.is_closing.load(Ordering::SeqCst) {
-            return false;
-        }
-        match *sync {
-            LogSync::Every(every) => {
-                self.changed.wait_for(&mut sync, every);
+        loop {
+            if self.is_closing.load(Ordering::SeqCst) {
+                return false;
             }
-            LogSync::On | LogSync::Off => self.changed.wait(&mut sync),
+            if !self.waiters.is_empty() {
+                return true;
+            }
+            let setting = *sync;
+            match setting {
+                LogSync::Every(every) => {
+                    if self.changed.wait_for(&mut sync, every).timed_out() {
+                        return true;
+                    }
+                }
+                LogSync::On | LogSync::Off => self.changed.wait(&mut sync),
+            }
         }
-        !self.is_closing.load(Ordering::SeqCst)
+    }
+
+    /// Writes to disk what there is, and wakes those who wait for that.
+    ///
+    /// # Errors
+    /// As [`Self::sync_to`].
+    pub(super) fn sync_in_background(&self) -> Result<(), DurabilityError> {
+        self.sync_to(self.end())?;
+        // Another thread may have written before they began to wait.
+        self.waiters.wake_up_to(self.durable());
+        Ok(())
     }
 
     /// Ends the thread that writes to disk now and then.

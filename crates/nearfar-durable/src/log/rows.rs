@@ -26,15 +26,22 @@ pub(super) fn write_rows(out: &mut Encoder, batch: &RecordBatch) -> Result<(), D
 
 /// `array` in buffers that hold nothing else, from their first bit on.
 fn compact(array: &ArrayRef) -> Result<ArrayData, DurableError> {
-    let data = array.to_data();
+    let data = match array.data_type() {
+        DataType::Utf8View => return Ok(array.as_string_view().gc().into_data()),
+        DataType::BinaryView => return Ok(array.as_binary_view().gc().into_data()),
+        _ => array.to_data(),
+    };
+    if let (0, Some(width), [values]) = (
+        data.offset(),
+        data.data_type().primitive_width(),
+        data.buffers(),
+    ) && values.len() == width * data.len()
+    {
+        return Ok(data);
+    }
     let mut copy = MutableArrayData::new(vec![&data], false, data.len());
     copy.try_extend(0, 0, data.len())?;
-    let copy = make_array(copy.freeze());
-    Ok(match copy.data_type() {
-        DataType::Utf8View => copy.as_string_view().gc().into_data(),
-        DataType::BinaryView => copy.as_binary_view().gc().into_data(),
-        _ => copy.into_data(),
-    })
+    Ok(copy.freeze())
 }
 
 fn write_array(out: &mut Encoder, data: &ArrayData) -> Result<(), DurableError> {

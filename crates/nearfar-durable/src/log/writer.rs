@@ -5,6 +5,7 @@ use arrow::datatypes::{FieldRef, Schema};
 use nearfar_memory::MemorySystem;
 use parking_lot::RwLockReadGuard;
 use std::sync::Arc;
+use std::task::Waker;
 
 use super::open_log::{Log, RECORD_BYTES_MAX};
 use super::record::{FrameHeader, IDS_MAX, LoggedSource, Operation, QualifiedName, runs_of};
@@ -337,6 +338,10 @@ impl CommitLog for Log {
         self.sync_setting().is_on()
     }
 
+    fn is_settled(&self, position: u64, waker: &Waker) -> bool {
+        self.is_settled(position, waker)
+    }
+
     fn sync_to(&self, position: u64) -> Result<(), TableError> {
         Ok(self.sync_to(position)?)
     }
@@ -385,12 +390,24 @@ fn qualified(schema: &str, name: &str) -> QualifiedName {
 }
 
 fn read_rows_of(table: &Table, part: &Part, rows: RowSet<'_>) -> Result<RecordBatch, DurableError> {
-    let columns = part.segment.columns().iter().zip(table.schema().fields());
-    let columns = columns.map(|(slot, field)| slot.current()?.read(rows, field.data_type()));
+    let fields = table.schema().fields().iter();
+    let columns: Result<Vec<ArrayRef>, TableError> = match part.segment.written() {
+        // Not encoded for nothing but this.
+        Some(written) => (0..fields.len())
+            .map(|column| Ok(written.read(column, rows)?))
+            .collect(),
+        None => {
+            let columns = part.segment.columns().iter().zip(fields);
+            let columns = columns.map(|(slot, field)| {
+                let column = slot.current()?;
+                Ok(column.read(rows, field.data_type())?)
+            });
+            columns.collect()
+        }
+    };
     let options = RecordBatchOptions::new().with_row_count(Some(rows.len()));
+    let schema = Arc::clone(table.schema());
     Ok(RecordBatch::try_new_with_options(
-        Arc::clone(table.schema()),
-        columns.collect::<Result<_, _>>()?,
-        &options,
+        schema, columns?, &options,
     )?)
 }

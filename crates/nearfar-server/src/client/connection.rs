@@ -1,12 +1,12 @@
 //! One connection: its messages, one after another.
 
-use std::collections::HashMap;
 use std::future::poll_fn;
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
+use hashbrown::HashMap;
 use nearfar_sql::engine::{Session, TransactionState};
 use pgwire::messages::PgWireBackendMessage;
 use pgwire::messages::response::{ReadyForQuery, TransactionStatus};
@@ -31,6 +31,7 @@ use crate::attention::Punctuality;
 use crate::cancel::CancelKey;
 use crate::shared::Shared;
 use crate::state::ServerState;
+use crate::threads::Seat;
 use crate::wire::{ReadError, Reader, Request, RequestKind, Writer};
 
 /// Within which a client takes the last words of its connection.
@@ -58,6 +59,8 @@ pub struct Connection {
     pub shapes: Recent<Known>,
     /// One of the places that there are for clients.
     pub place: Option<Place>,
+    /// On the thread that serves it.
+    pub seat: Seat,
     /// Held by the statement that runs, also by one that was given up and has not noticed yet.
     pub working: Arc<Mutex<()>>,
     /// How often the client's messages come soon.
@@ -67,10 +70,10 @@ pub struct Connection {
 }
 
 /// Serves one client, until it goes or has to.
-pub async fn serve(shared: Arc<Shared>, stream: TcpStream, stranger: Stranger) {
+pub async fn serve(shared: Arc<Shared>, (stream, seat): (TcpStream, Seat), stranger: Stranger) {
     let limit = shared.options.authentication_timeout;
     let opened = tokio::select! {
-        opened = timeout(limit, login::open(&shared, stream, stranger.from())) => opened,
+        opened = timeout(limit, login::open(&shared, (stream, seat), stranger.from())) => opened,
         () = stranger.sent_away() => {
             shared.metrics.logins_failed.inc();
             tracing::debug!("a client that had not said who it is made room for another");
@@ -127,9 +130,10 @@ impl Connection {
         if *is_skipping && is_extended {
             return Ok(());
         }
+        // What waits for others has a state of its own, so that that of all messages is small.
         let answered = match request {
             Request::Query(sql) => {
-                let answered = self.simple(sql).await;
+                let answered = Box::pin(self.simple(sql)).await;
                 self.report(answered)?;
                 *is_skipping = false;
                 return self.ready().await;
@@ -139,7 +143,7 @@ impl Connection {
                 self.end_series();
                 return self.ready().await;
             }
-            Request::Parse(parse) => self.parse(parse).await,
+            Request::Parse(parse) => Box::pin(self.parse(parse)).await,
             Request::Bind(bind) => self.bind(bind),
             Request::Describe(target) => self.describe(&target),
             Request::Execute { portal, rows_max } => self.execute(&portal, rows_max).await,
@@ -190,9 +194,14 @@ impl Connection {
 
     /// Waits for the next message, for as long as the connection may be silent.
     async fn next(&mut self) -> Result<Incoming, Ended> {
-        if let Some(next) = self.soon().await {
-            return incoming(next);
+        match self.soon().await {
+            Some(next) => incoming(next),
+            None => Box::pin(self.next_in_time()).await,
         }
+    }
+
+    /// The next message, if it comes before the connection has to end.
+    async fn next_in_time(&mut self) -> Result<Incoming, Ended> {
         let in_transaction = self.session.transaction_state() != TransactionState::Idle;
         let silence = self
             .settings

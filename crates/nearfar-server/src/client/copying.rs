@@ -20,7 +20,7 @@ use super::copy::Decoder;
 use super::failure::{Failure, state};
 use super::interrupt::{Ended, interruption};
 use super::running::Joined;
-use super::statement::Read;
+use super::statement::{Read, Threads};
 use crate::wire::{ReadError, Reader, Request};
 
 /// Pieces that wait to be read.
@@ -69,7 +69,9 @@ impl Connection {
         let gate = Arc::<CommitGate>::default();
         let behind = Arc::clone(&gate);
         let work = Box::pin(async move { session.copy_in(&behind, &wanted, rows).await });
-        let mut task = self.begin(gate, deadline, work).await?;
+        let mut task = self
+            .begin(gate, deadline, (Threads::OfStatements, work))
+            .await?;
         let timeout = deadline.map(|at| at.saturating_duration_since(Instant::now()));
         let taking = async {
             self.writer

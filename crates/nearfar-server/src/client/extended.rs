@@ -1,9 +1,9 @@
 //! The extended protocol: statements that are prepared, given values, and run in portions.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 
-use arrow::datatypes::{DataType, SchemaRef};
+use arrow::datatypes::{DataType, Schema, SchemaRef};
 use bytes::Bytes;
 use datafusion::scalar::ScalarValue;
 use nearfar_sql::engine::{Charge, Described, KnownDefinitions, PREPARED_MAX, TransactionState};
@@ -22,7 +22,7 @@ use super::interrupt::Ended;
 use super::rows::Columns;
 use super::session::already_prepared;
 use super::settings::Command;
-use super::statement::{Kind, Outcome, Output, Read, TEXT};
+use super::statement::{BINARY, Kind, Outcome, Output, Read, TEXT};
 use super::values::{Parameter, sql_type};
 use crate::wire::{Bind, Parse, Target};
 
@@ -54,6 +54,8 @@ struct Told {
     schema: SchemaRef,
     /// As the client is told of them where it wants texts.
     as_texts: Columns,
+    /// The same where it wants the other form of all of them, once it has.
+    as_binary: OnceLock<Columns>,
 }
 
 impl Told {
@@ -61,7 +63,29 @@ impl Told {
     /// A type that can't be sent.
     fn new(schema: SchemaRef) -> Result<Self, Failure> {
         let as_texts = Columns::new(&schema, &[])?;
-        Ok(Self { schema, as_texts })
+        Ok(Self {
+            schema,
+            as_texts,
+            as_binary: OnceLock::new(),
+        })
+    }
+
+    /// The columns in the form of `formats`.
+    ///
+    /// # Errors
+    /// Formats for other columns.
+    fn columns(&self, formats: &[i16]) -> Result<Columns, Failure> {
+        match formats {
+            [] | [TEXT] => Ok(self.as_texts.clone()),
+            [BINARY] => match self.as_binary.get() {
+                Some(columns) => Ok(columns.clone()),
+                None => {
+                    let columns = Columns::new(&self.schema, formats)?;
+                    Ok(self.as_binary.get_or_init(|| columns).clone())
+                }
+            },
+            _ => Columns::new(&self.schema, formats),
+        }
     }
 }
 
@@ -362,11 +386,14 @@ impl Connection {
                 }
             }
         };
-        let message = match columns {
-            Some(columns) => columns.description(),
-            None => PgWireBackendMessage::NoData(NoData::new()),
-        };
-        Ok(self.writer.add(&message)?)
+        match columns {
+            Some(columns) => self.writer.add_encoded(columns.described()?),
+            None => {
+                let message = PgWireBackendMessage::NoData(NoData::new());
+                self.writer.add(&message)?;
+            }
+        }
+        Ok(())
     }
 
     /// Runs a portal, or sends its next rows.
@@ -403,8 +430,15 @@ impl Connection {
                         self.is_unconfirmed |= state == TransactionState::Idle;
                         return self.complete(&tag);
                     }
+                    Outcome::Batch(batch) => {
+                        let columns = portal.columns_of(batch.schema())?;
+                        if rows_max == 0 {
+                            return self.add_batch(&columns, &batch);
+                        }
+                        batch.into_output(columns)?
+                    }
                     Outcome::Rows(output) => {
-                        portal.check(&output)?;
+                        portal.check(&output.columns)?;
                         if output.is_copy() {
                             self.add_all(&output.begin())?;
                         }
@@ -414,7 +448,8 @@ impl Connection {
             }
         };
         let rows_max = if output.is_copy() { 0 } else { rows_max };
-        let (count, is_done) = self.send_rows(&mut output, rows_max, deadline).await?;
+        let sending = Box::pin(self.send_rows(&mut output, rows_max, deadline));
+        let (count, is_done) = sending.await?;
         if is_done {
             return self.add_all(&output.complete(count));
         }
@@ -455,17 +490,25 @@ impl Connection {
 impl Portal {
     fn columns(&self) -> Result<Option<Columns>, Failure> {
         let told = self.prepared.columns.as_ref();
-        let columns = told.map(|told| match self.formats[..] {
-            [] | [TEXT] => Ok(told.as_texts.clone()),
-            _ => Columns::new(&told.schema, &self.formats),
-        });
-        columns.transpose()
+        told.map(|told| told.columns(&self.formats)).transpose()
+    }
+
+    /// The columns of rows that have this schema.
+    fn columns_of(&self, schema: &Schema) -> Result<Columns, Failure> {
+        match &self.prepared.columns {
+            Some(told) if told.schema.fields() == schema.fields() => told.columns(&self.formats),
+            _ => {
+                let columns = Columns::new(schema, &self.formats)?;
+                self.check(&columns)?;
+                Ok(columns)
+            }
+        }
     }
 
     /// Makes sure that rows are what the client was told they are.
-    fn check(&self, output: &Output) -> Result<(), Failure> {
+    fn check(&self, columns: &Columns) -> Result<(), Failure> {
         match self.columns()? {
-            Some(told) if !told.are_like(&output.columns) => {
+            Some(told) if !told.are_like(columns) => {
                 let message =
                     "cached plan must not change result type: prepare the statement again";
                 Err(Failure::new(state::FEATURE_NOT_SUPPORTED, message))

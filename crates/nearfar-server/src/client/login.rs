@@ -1,10 +1,11 @@
 //! From a new connection to one whose client is known.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Instant;
 
 use bytes::Bytes;
+use hashbrown::HashMap;
 use nearfar_sql::engine::{Session, SessionOptions};
 use pgwire::messages::PgWireBackendMessage;
 use pgwire::messages::response::{ReadyForQuery, TransactionStatus};
@@ -28,6 +29,7 @@ use crate::auth::{ClientFirst, Exchange, Role, ScramError, TooMany, Users, rando
 use crate::catalog;
 use crate::shared::Shared;
 use crate::state::ServerState;
+use crate::threads::Seat;
 use crate::wire::{
     Opening, ReadError, Reader, Request, Startup, StartupError, Writer, initial_response, negotiate,
 };
@@ -47,7 +49,11 @@ const STANDBY: &str =
 const PROTOCOL_SETTING: &str = "_pq_.";
 
 /// Opens a connection; none for a client that goes or is refused, and for one that wanted to cancel.
-pub async fn open(shared: &Arc<Shared>, stream: TcpStream, from: Origin) -> Option<Connection> {
+pub async fn open(
+    shared: &Arc<Shared>,
+    (stream, seat): (TcpStream, Seat),
+    from: Origin,
+) -> Option<Connection> {
     if let Err(error) = stream.set_nodelay(true) {
         tracing::debug!(%error, "a connection is gone");
     }
@@ -91,6 +97,7 @@ pub async fn open(shared: &Arc<Shared>, stream: TcpStream, from: Origin) -> Opti
     let (reader, writer) = split(stream);
     let mut login = Login {
         shared,
+        seat,
         reader: Reader::new(reader),
         writer: Writer::new(writer),
         parameters,
@@ -140,6 +147,7 @@ async fn refuse<W: tokio::io::AsyncWrite + Unpin>(
 
 struct Login<'a> {
     shared: &'a Arc<Shared>,
+    seat: Seat,
     reader: Reader<ReadHalf<MaybeTls>>,
     writer: Writer<WriteHalf<MaybeTls>>,
     parameters: BTreeMap<String, String>,
@@ -315,6 +323,7 @@ impl Login<'_> {
             recent: Recent::default(),
             shapes: Recent::default(),
             place: Some(place),
+            seat: self.seat,
             working: Arc::default(),
             punctuality: Punctuality::default(),
             is_unconfirmed: false,

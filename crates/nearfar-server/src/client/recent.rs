@@ -1,7 +1,9 @@
 //! What was made of texts that came not long ago, so that a text that comes again is not read again.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::sync::Arc;
+
+use hashbrown::HashMap;
 
 /// Texts that are kept, and their bytes at most.
 const TEXTS_MAX: usize = 64;

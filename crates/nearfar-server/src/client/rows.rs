@@ -1,12 +1,12 @@
 //! Rows as clients read them: batches of Arrow as rows of PostgreSQL's types.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use arrow::array::{Array, ArrayRef, AsArray, RecordBatch, StringViewArray};
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, Decimal128Type, Field, FieldRef, Schema};
 use arrow_pg::encoder::encode_value;
-use bytes::{BufMut, BytesMut};
+use bytes::{BufMut, Bytes, BytesMut};
 use nearfar_sql::columns::is_vector;
 use nearfar_sql::values::text::texts;
 use nearfar_sql::values::{Declared, is_json};
@@ -28,6 +28,8 @@ pub struct Columns {
     fields: Arc<Vec<FieldInfo>>,
     /// As they are encoded, which is not always as they come.
     sent: Arc<[FieldRef]>,
+    /// The message that describes them, once it was sent.
+    described: Arc<OnceLock<Bytes>>,
 }
 
 impl Columns {
@@ -61,6 +63,7 @@ impl Columns {
         Ok(Self {
             fields: Arc::new(infos),
             sent: sent.into(),
+            described: Arc::default(),
         })
     }
 
@@ -68,6 +71,19 @@ impl Columns {
     pub fn description(&self) -> PgWireBackendMessage {
         let fields = self.fields.iter().map(FieldDescription::from).collect();
         PgWireBackendMessage::RowDescription(RowDescription::new(fields))
+    }
+
+    /// The bytes of that, which are made once.
+    ///
+    /// # Errors
+    /// A message that is longer than the protocol allows.
+    pub fn described(&self) -> std::io::Result<&Bytes> {
+        if let Some(bytes) = self.described.get() {
+            return Ok(bytes);
+        }
+        let mut bytes = BytesMut::new();
+        self.description().encode(&mut bytes)?;
+        Ok(self.described.get_or_init(|| bytes.freeze()))
     }
 
     /// How many they are.

@@ -97,13 +97,13 @@ fn told<T>(done: Joined<T>, text: &str) -> Result<T, Ended> {
 }
 
 /// Ends when the server stops and a commit has had its time.
-async fn out_of_time(halt: &Halt) {
+pub async fn out_of_time(halt: &Halt) {
     halt.wait().await;
     sleep(COMMIT_GRACE).await;
 }
 
 /// The server ends before a commit that it has begun.
-fn in_doubt() -> Failure {
+pub fn in_doubt() -> Failure {
     let message = "the server stops while this change is being written: whether it is kept is known \
                    when the server is there again. Look before you do it again";
     Failure::fatal(state::TRANSACTION_RESOLUTION_UNKNOWN, message)

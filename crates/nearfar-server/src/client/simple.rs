@@ -12,6 +12,7 @@ use tokio::time::Instant;
 use super::connection::Connection;
 use super::failure::state;
 use super::interrupt::Ended;
+use super::rows::Columns;
 use super::shape::Shape;
 use super::statement::{Kind, Outcome, Read};
 use super::values::Parameter;
@@ -78,9 +79,15 @@ impl Connection {
     ) -> Result<(), Ended> {
         match outcome {
             Outcome::Done(tag) => self.complete(&tag),
+            Outcome::Batch(batch) => {
+                let columns = Columns::new(batch.schema(), &[])?;
+                self.writer.add(&columns.description())?;
+                self.add_batch(&columns, &batch)
+            }
             Outcome::Rows(mut output) => {
                 self.add_all(&output.begin())?;
-                let (count, _) = self.send_rows(&mut output, 0, deadline).await?;
+                let sending = Box::pin(self.send_rows(&mut output, 0, deadline));
+                let (count, _) = sending.await?;
                 self.add_all(&output.complete(count))
             }
         }

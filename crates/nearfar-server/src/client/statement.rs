@@ -3,12 +3,14 @@
 use std::sync::Arc;
 
 use arrow::array::{RecordBatch, StringArray};
+use arrow::datatypes::Schema;
 use datafusion::scalar::ScalarValue;
 use futures::StreamExt;
 use futures::future::BoxFuture;
 use futures::stream::BoxStream;
 use nearfar_sql::engine::{
-    CommandTag, Interrupt, RowStream, StatementResult, TransactionState, isolation_name,
+    CommandTag, Immediate, Interrupt, Ran, RowStream, StatementResult, TransactionState,
+    isolation_name,
 };
 use nearfar_sql::error::EngineError;
 use nearfar_sql::sql::{ClientCopy, SessionCommand, Statement};
@@ -24,12 +26,24 @@ use super::copy::Encoder;
 use super::failure::{Failure, state, warning};
 use super::interrupt::{Ended, stopping, until_interrupted};
 use super::rows::{Columns, Rows};
-use super::running::Running;
+use super::running::{Running, in_doubt, out_of_time};
 use super::settings::{Command, OF_STORE, Settings, TRANSACTION_ISOLATION};
 use crate::wire::Writer;
 
 /// The format of values that are text.
 pub const TEXT: i16 = 0;
+
+/// The format of values that are what their type's `send` function in PostgreSQL gives.
+pub const BINARY: i16 = 1;
+
+/// Where work is done.
+#[derive(Debug, Clone, Copy)]
+pub enum Threads {
+    /// On a thread of its own.
+    OfStatements,
+    /// On the client's, which it must not keep.
+    Own,
+}
 
 /// What the threads for statements do. Statements have large states, which are moved nowhere but where they run.
 pub type Work<T> = BoxFuture<'static, Result<T, EngineError>>;
@@ -51,12 +65,52 @@ pub enum Kind {
     Store(Arc<Statement>),
 }
 
+/// Bytes of rows that are put together without looking whether the client is still there.
+const BATCH_BYTES_MAX: usize = 64 << 10;
+
 /// What a statement gives.
 pub enum Outcome {
     /// It is done.
     Done(CommandTag),
+    /// Few rows, which are there.
+    Batch(Batch),
     /// Rows, as they come.
     Rows(Output),
+}
+
+/// All rows of a result.
+pub struct Batch {
+    rows: RecordBatch,
+    /// What the client is told when they are sent.
+    tag: &'static str,
+}
+
+impl Batch {
+    /// The columns' names and types.
+    pub fn schema(&self) -> &Schema {
+        self.rows.schema_ref()
+    }
+
+    /// Number of rows.
+    pub fn len(&self) -> usize {
+        self.rows.num_rows()
+    }
+
+    /// The same, to be sent in portions.
+    ///
+    /// # Errors
+    /// A value that can't be sent as its column is.
+    pub fn into_output(self, columns: Columns) -> Result<Output, Failure> {
+        Ok(Output {
+            current: Some(columns.rows(&self.rows)?),
+            columns,
+            batches: futures::stream::empty().boxed(),
+            text: Arc::from(""),
+            tag: self.tag,
+            copy: None,
+            has_copied: false,
+        })
+    }
 }
 
 /// Rows on their way to a client.
@@ -155,12 +209,6 @@ impl Output {
 
     /// What the client is told when all rows are sent.
     pub fn complete(&self, rows: usize) -> Vec<PgWireBackendMessage> {
-        let tag = match self.tag {
-            // Behind the identifier of a row, of which there is none.
-            "INSERT" => format!("INSERT 0 {rows}"),
-            "SELECT" | "UPDATE" | "DELETE" | "COPY" | "FETCH" => format!("{} {rows}", self.tag),
-            other => other.to_owned(),
-        };
         let mut messages = Vec::new();
         if let Some(encoder) = &self.copy {
             let trailer = encoder.trailer().map(|end| match self.has_copied {
@@ -171,8 +219,7 @@ impl Output {
             messages.extend(trailer);
             messages.push(PgWireBackendMessage::CopyDone(CopyDone::new()));
         }
-        let complete = CommandComplete::new(tag);
-        messages.push(PgWireBackendMessage::CommandComplete(complete));
+        messages.push(completed(self.tag, rows));
         messages
     }
 }
@@ -213,60 +260,91 @@ impl Connection {
             Kind::Setting(command) => return Ok(self.setting(command, formats)?),
             Kind::Store(statement) => Arc::clone(statement),
         };
-        match statement.client_copy() {
-            Some(ClientCopy::In(_)) => {
-                let rows = self.copy_in(read, &statement, deadline).await?;
-                return Ok(Outcome::Done(CommandTag {
-                    command: "COPY",
-                    rows: Some(rows),
-                }));
-            }
-            Some(ClientCopy::Out(copy)) => {
-                let encoder = Encoder::new(copy.options.clone());
-                let session = self.session.clone();
-                let work = Box::pin(async move { session.copy_out(&statement).await });
-                let rows = self.on_workers(&read.text, deadline, work).await?;
-                let formats = [encoder.wire_format()];
-                let output = Output::new(rows, &formats, Some(encoder), read, "COPY")?;
-                return Ok(Outcome::Rows(output));
-            }
-            None => {}
+        if let Some(copy) = statement.client_copy() {
+            return Box::pin(self.copy(copy, (read, &statement), deadline)).await;
         }
         if let Some(outcome) = self.of_prepared(&statement)? {
             return Ok(outcome);
         }
         let before = self.session.transaction_state();
-        match self.run_immediately(read, &statement, &parameters)? {
-            Some(StatementResult::Rows(rows)) => {
-                return Ok(Outcome::Rows(of_rows(rows, formats, read)?));
+        let result = match self.run_immediately(read, &statement, &parameters)? {
+            // A thread without other clients writes to disk itself: the log's would have to be woken, and to wake this one.
+            Immediate::Ran(ran) if !ran.is_waiting() || self.seat.is_only() => {
+                let ran = ran.wait();
+                ran.map_err(|error| Failure::of(&error, &read.text))?
             }
-            Some(StatementResult::Command(tag)) => {
-                self.note(&tag, before)?;
-                return Ok(Outcome::Done(tag));
+            // Apart, so that the state of those that are over already is small.
+            other => {
+                let given = (read, &statement, parameters);
+                Box::pin(self.run_to_end(other, given, deadline)).await?
             }
-            None => {}
-        }
-        let command = statement.session_command().cloned();
-        let (session, gate) = (self.session.clone(), Arc::<CommitGate>::default());
-        let behind = Arc::clone(&gate);
-        let work =
-            Box::pin(async move { session.run_behind(&behind, &statement, &parameters).await });
-        let result = self
-            .on_workers_behind(gate, &read.text, deadline, work)
-            .await?;
+        };
         Ok(match result {
             StatementResult::Command(tag) => {
                 self.note(&tag, before)?;
-                if let Some(command) = command {
+                if let Some(command) = statement.session_command() {
                     if let SessionCommand::Set { is_local, .. } = command {
-                        self.note_local(is_local)?;
+                        self.note_local(*is_local)?;
                     }
-                    self.follow(&command);
+                    self.follow(command);
                 }
                 Outcome::Done(tag)
             }
-            StatementResult::Rows(rows) => Outcome::Rows(of_rows(rows, formats, read)?),
+            StatementResult::Rows(rows) => of_rows(rows, formats, read)?,
         })
+    }
+
+    /// Runs a `COPY` of the client's.
+    async fn copy(
+        &mut self,
+        copy: ClientCopy<'_>,
+        (read, statement): (&Read, &Arc<Statement>),
+        deadline: Option<Instant>,
+    ) -> Result<Outcome, Ended> {
+        match copy {
+            ClientCopy::In(_) => {
+                let rows = self.copy_in(read, statement, deadline).await?;
+                Ok(Outcome::Done(CommandTag {
+                    command: "COPY",
+                    rows: Some(rows),
+                }))
+            }
+            ClientCopy::Out(copy) => {
+                let encoder = Encoder::new(copy.options.clone());
+                let (session, statement) = (self.session.clone(), Arc::clone(statement));
+                let work = Box::pin(async move { session.copy_out(&statement).await });
+                let rows = self.on_workers(&read.text, deadline, work).await?;
+                let formats = [encoder.wire_format()];
+                let output = Output::new(rows, &formats, Some(encoder), read, "COPY")?;
+                Ok(Outcome::Rows(output))
+            }
+        }
+    }
+
+    /// What a statement gives that was not over immediately.
+    async fn run_to_end(
+        &mut self,
+        immediate: Immediate,
+        (read, statement, parameters): (&Read, &Arc<Statement>, Vec<ScalarValue>),
+        deadline: Option<Instant>,
+    ) -> Result<StatementResult, Ended> {
+        let unplanned = match immediate {
+            Immediate::Ran(ran) => Some(self.settled(ran, &read.text).await?),
+            Immediate::Blocked => {
+                self.run_unplanned((read, statement), &parameters, deadline)
+                    .await?
+            }
+            Immediate::NotNow => None,
+        };
+        if let Some(result) = unplanned {
+            return Ok(result);
+        }
+        let (session, gate) = (self.session.clone(), Arc::<CommitGate>::default());
+        let (behind, statement) = (Arc::clone(&gate), Arc::clone(statement));
+        let work =
+            Box::pin(async move { session.run_behind(&behind, &statement, &parameters).await });
+        self.on_workers_behind(gate, &read.text, deadline, work)
+            .await
     }
 
     /// Runs a statement that is over sooner than another thread would have begun with it, unless one that
@@ -276,12 +354,41 @@ impl Connection {
         read: &Read,
         statement: &Statement,
         parameters: &[ScalarValue],
-    ) -> Result<Option<StatementResult>, Failure> {
+    ) -> Result<Immediate, Failure> {
         let Ok(_alone) = self.working.try_lock() else {
-            return Ok(None);
+            return Ok(Immediate::NotNow);
         };
         let result = self.session.run_immediately(statement, parameters);
         result.map_err(|error| Failure::of(&error, &read.text))
+    }
+
+    /// What a statement has given that was run, once its commit is on disk.
+    async fn settled(&mut self, ran: Ran, text: &str) -> Result<StatementResult, Ended> {
+        let settled = tokio::select! {
+            biased;
+            settled = ran.settled() => settled,
+            () = out_of_time(&self.shared.halt) => return Err(in_doubt().into()),
+        };
+        Ok(settled.map_err(|error| Failure::of(&error, text))?)
+    }
+
+    /// Runs a statement that is not planned again and waits for others, on the client's own thread. None if it has to
+    /// be planned after all, and nothing is done.
+    async fn run_unplanned(
+        &mut self,
+        (read, statement): (&Read, &Arc<Statement>),
+        parameters: &[ScalarValue],
+        deadline: Option<Instant>,
+    ) -> Result<Option<StatementResult>, Ended> {
+        let (session, gate) = (self.session.clone(), Arc::<CommitGate>::default());
+        let (behind, statement) = (Arc::clone(&gate), Arc::clone(statement));
+        let parameters = parameters.to_vec();
+        let work = Box::pin(async move {
+            let ran = session.run_unplanned(&behind, &statement, &parameters);
+            ran.await
+        });
+        let running = self.begin(gate, deadline, (Threads::Own, work)).await?;
+        self.end(running, &read.text, deadline).await
     }
 
     /// Sends rows, up to a number of them or all with 0.
@@ -297,6 +404,16 @@ impl Connection {
         let sent = until_interrupted(&mut self.reader, cancel, halt, timeout, sending).await?;
         self.shared.metrics.rows.inc_by(sent.0 as u64);
         Ok(sent)
+    }
+
+    /// Adds all rows of a result, and what comes behind them.
+    pub fn add_batch(&mut self, columns: &Columns, batch: &Batch) -> Result<(), Ended> {
+        let mut rows = columns.rows(&batch.rows)?;
+        while let Some(row) = rows.next_row() {
+            self.writer.add(&PgWireBackendMessage::DataRow(row?))?;
+        }
+        self.shared.metrics.rows.inc_by(batch.len() as u64);
+        Ok(self.writer.add(&completed(batch.tag, batch.len()))?)
     }
 
     /// Adds messages, to be sent with others.
@@ -343,7 +460,19 @@ impl Connection {
         deadline: Option<Instant>,
         work: Work<T>,
     ) -> Result<T, Ended> {
-        let mut task = self.begin(gate, deadline, work).await?;
+        let running = self
+            .begin(gate, deadline, (Threads::OfStatements, work))
+            .await?;
+        self.end(running, text, deadline).await
+    }
+
+    /// What becomes of work that has begun.
+    async fn end<T: Send + 'static>(
+        &mut self,
+        mut task: Running<Result<T, EngineError>>,
+        text: &str,
+        deadline: Option<Instant>,
+    ) -> Result<T, Ended> {
         let timeout = deadline.map(|at| at.saturating_duration_since(Instant::now()));
         let (cancel, halt) = (&self.cancel, &self.shared.halt);
         let waiting = async { Ok((&mut task.task).await) };
@@ -351,13 +480,13 @@ impl Connection {
         task.settle(waited, halt, text).await
     }
 
-    /// Has `work`, which commits behind `gate`, begin on a thread of its own, once what was given up
+    /// Has `work`, which commits behind `gate`, begin on some threads, once what was given up
     /// before has ended.
     pub async fn begin<T: Send + 'static>(
         &mut self,
         gate: Arc<CommitGate>,
         deadline: Option<Instant>,
-        work: Work<T>,
+        (threads, work): (Threads, Work<T>),
     ) -> Result<Running<Result<T, EngineError>>, Ended> {
         let timeout = deadline.map(|at| at.saturating_duration_since(Instant::now()));
         let (cancel, halt) = (&self.cancel, &self.shared.halt);
@@ -369,7 +498,11 @@ impl Connection {
             let _working = working;
             work.await
         };
-        let task = self.shared.threads.run(Arc::clone(&interrupt), work);
+        let behind = Arc::clone(&interrupt);
+        let task = match threads {
+            Threads::OfStatements => self.shared.threads.run(behind, work),
+            Threads::Own => Some(tokio::spawn(async move { behind.run(work).await })),
+        };
         Ok(Running {
             task: task.ok_or_else(|| stopping(halt))?,
             gate,
@@ -466,13 +599,36 @@ impl Connection {
     }
 }
 
+/// What the client is told behind so many rows.
+fn completed(tag: &'static str, rows: usize) -> PgWireBackendMessage {
+    let tag = match tag {
+        // Behind the identifier of a row, of which there is none.
+        "INSERT" => format!("INSERT 0 {rows}"),
+        "SELECT" | "UPDATE" | "DELETE" | "COPY" | "FETCH" => format!("{tag} {rows}"),
+        other => other.to_owned(),
+    };
+    PgWireBackendMessage::CommandComplete(CommandComplete::new(tag))
+}
+
 /// The rows of a statement that was run.
-fn of_rows(rows: RowStream, formats: &[i16], read: &Read) -> Result<Output, Failure> {
+fn of_rows(mut rows: RowStream, formats: &[i16], read: &Read) -> Result<Outcome, Failure> {
     let tag = match (&read.kind, rows.command()) {
         (Kind::Store(statement), "SELECT") => query_tag(statement.text()),
         (_, command) => command,
     };
-    Output::new(rows, formats, None, read, tag)
+    let ready = rows.take_ready();
+    let ready = ready.map_err(|error| Failure::of(&error, &read.text))?;
+    match ready {
+        Some(rows) if rows.get_array_memory_size() <= BATCH_BYTES_MAX => {
+            Ok(Outcome::Batch(Batch { rows, tag }))
+        }
+        Some(rows) => {
+            let columns = Columns::new(rows.schema_ref(), formats)?;
+            let output = Batch { rows, tag }.into_output(columns);
+            Ok(Outcome::Rows(output?))
+        }
+        None => Output::new(rows, formats, None, read, tag).map(Outcome::Rows),
+    }
 }
 
 /// What the client of a query is told when all rows are sent.

@@ -38,6 +38,11 @@ impl<W: AsyncWrite + Unpin> Writer<W> {
         })
     }
 
+    /// Adds messages that were encoded before.
+    pub fn add_encoded(&mut self, messages: &[u8]) {
+        self.buffer.extend_from_slice(messages);
+    }
+
     /// Sends what has been added if that is a lot.
     ///
     /// # Errors

@@ -21,3 +21,4 @@ mod tpch;
 mod traffic;
 mod transport;
 mod values;
+mod waits;

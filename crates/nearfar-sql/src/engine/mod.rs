@@ -49,7 +49,7 @@ pub use catalog::{CATALOG, INFORMATION_SCHEMA, PUBLIC, SYSTEM, TEMPORARY};
 pub use client::{Described, TransactionState};
 pub use definitions::view_sql;
 pub use distribution::Distribution;
-pub use execute::{Action, ClientRows, PREPARED_MAX, Right};
+pub use execute::{Action, ClientRows, Immediate, PREPARED_MAX, Ran, Right};
 pub use known_definitions::KnownDefinitions;
 pub use lanes::Lanes;
 pub use loading::Loading;

@@ -64,7 +64,7 @@ const BUFFERED_BATCHES: usize = 2;
 /// reader; dropping the stream ends them at their next batch.
 pub struct RowStream {
     schema: SchemaRef,
-    batches: SendableRecordBatchStream,
+    batches: Batches,
     memory: CancelOnDrop,
     plan: Arc<dyn ExecutionPlan>,
     /// Fails with the query.
@@ -73,6 +73,13 @@ pub struct RowStream {
     pool: Option<Arc<TablePool>>,
     /// What gives the rows.
     command: &'static str,
+}
+
+/// Where rows come from.
+enum Batches {
+    Stream(SendableRecordBatchStream),
+    /// They are there, and few.
+    Ready(Option<RecordBatch>),
 }
 
 /// The transaction of a query. What it has read counts, whether or not all rows are asked for.
@@ -124,7 +131,7 @@ impl RowStream {
         });
         Self {
             schema,
-            batches: receiver.build(),
+            batches: Batches::Stream(receiver.build()),
             memory: CancelOnDrop(memory),
             plan,
             transaction: Reading(transaction),
@@ -133,27 +140,38 @@ impl RowStream {
         }
     }
 
-    /// Rows that are there already, of `plan`, which has their columns.
+    /// Few rows that are there already, of `plan`, which has their columns.
     pub(super) fn of_batch(
         plan: Arc<dyn ExecutionPlan>,
         batch: RecordBatch,
         memory: Arc<QueryMemory>,
         transaction: Arc<Transaction>,
         pool: Option<Arc<TablePool>>,
-    ) -> Result<Self, EngineError> {
-        let schema = batch.schema();
-        let batches = (batch.num_rows() > 0).then_some(batch);
-        let batches = batches.into_iter().collect();
-        let batches = MemoryStream::try_new(batches, Arc::clone(&schema), None)?;
-        Ok(Self {
-            schema,
-            batches: Box::pin(batches),
+    ) -> Self {
+        Self {
+            schema: batch.schema(),
+            batches: Batches::Ready(Some(batch)),
             memory: CancelOnDrop(memory),
             plan,
             transaction: Reading(transaction),
             pool,
             command: "SELECT",
-        })
+        }
+    }
+
+    /// All rows, where they are few and need not be waited for. Nothing comes after them.
+    ///
+    /// # Errors
+    /// As those of the stream.
+    pub fn take_ready(&mut self) -> Result<Option<RecordBatch>, EngineError> {
+        let Batches::Ready(batch) = &mut self.batches else {
+            return Ok(None);
+        };
+        let Some(batch) = batch.take() else {
+            return Ok(None);
+        };
+        self.transaction.0.end_reading()?;
+        self.checked(Ok(batch)).map(Some)
     }
 
     /// Rows that are fetched of a cursor, as they come; `plan` has their columns. What main storage they are of is
@@ -166,7 +184,7 @@ impl RowStream {
     ) -> Self {
         Self {
             schema: rows.schema(),
-            batches: rows,
+            batches: Batches::Stream(rows),
             memory: CancelOnDrop(memory),
             plan,
             transaction: Reading(transaction),
@@ -177,7 +195,13 @@ impl RowStream {
 
     /// The next rows. An operator that panics ends its query, and nothing else.
     fn poll_batches(&mut self, cx: &mut Context<'_>) -> Polled {
-        let batches = &mut self.batches;
+        let batches = match &mut self.batches {
+            Batches::Stream(batches) => batches,
+            Batches::Ready(batch) => {
+                let batch = batch.take().filter(|batch| batch.num_rows() > 0);
+                return Poll::Ready(batch.map(Ok));
+            }
+        };
         // Nothing of the stream is used after a panic.
         let polled = catch_unwind(AssertUnwindSafe(|| batches.poll_next_unpin(cx)));
         polled.unwrap_or_else(|panic| {
@@ -253,7 +277,8 @@ impl RowStream {
             batches.push(batch?);
         }
         let schema = Arc::clone(&self.schema);
-        self.batches = Box::pin(MemoryStream::try_new(batches, schema, None)?);
+        let batches = MemoryStream::try_new(batches, schema, None)?;
+        self.batches = Batches::Stream(Box::pin(batches));
         // They are no rows of the pool's.
         self.pool = None;
         Ok(self)

@@ -5,7 +5,7 @@ use arrow::util::display::array_value_to_string;
 use arrow::util::pretty::pretty_format_batches;
 use datafusion::scalar::ScalarValue;
 use nearfar_durable::log::DataOptions;
-use nearfar_sql::engine::{Engine, RowStream, Session, StatementResult};
+use nearfar_sql::engine::{Engine, Immediate, RowStream, Session, StatementResult};
 use nearfar_sql::sql::Statement;
 use std::path::Path;
 use std::sync::Arc;
@@ -321,7 +321,8 @@ async fn keys_outlive_the_process() {
 /// The only value that a statement gives with these parameters; nothing where it gives no row. It is not
 /// planned again.
 async fn immediately(session: &Session, statement: &Statement, with: &[ScalarValue]) -> String {
-    let result = session.run_immediately(statement, with).expect("rows");
+    let ran = session.run_immediately(statement, with).expect("rows");
+    let result = ran.wait().expect("rows");
     match result.unwrap_or_else(|| panic!("{} is planned", statement.text())) {
         StatementResult::Rows(rows) => first_value(rows).await,
         StatementResult::Command(tag) => tag.to_string(),
@@ -354,7 +355,7 @@ async fn a_query_for_a_key_is_planned_once() {
         .remove(0);
     let unknown = session.run_immediately(&one, &[ScalarValue::from(1_i32)]);
     assert!(
-        unknown.expect("nothing").is_none(),
+        matches!(unknown, Ok(Immediate::NotNow)),
         "it was not planned yet"
     );
     assert_eq!(
@@ -376,7 +377,7 @@ async fn a_query_for_a_key_is_planned_once() {
         (ScalarValue::Int32(None), ""),
     ] {
         let planned = session.run_immediately(&one, std::slice::from_ref(&value));
-        assert!(planned.expect("nothing").is_none(), "{value:?}");
+        assert!(matches!(planned, Ok(Immediate::NotNow)), "{value:?}");
         assert_eq!(anyhow(&session, &one, &[value]).await, found);
     }
     let key = [ScalarValue::from(1_i32)];
@@ -482,7 +483,8 @@ async fn answer(session: &Session, sql: &str, parameters: &[i32], is_compiled: b
     let values: Vec<ScalarValue> = parameters.iter().map(|value| (*value).into()).collect();
     let compiled = session.compile(&statement, &values).await.expect(sql);
     assert_eq!(compiled, is_compiled, "{sql}");
-    let result = match session.run_immediately(&statement, &values).expect(sql) {
+    let ran = session.run_immediately(&statement, &values).expect(sql);
+    let result = match ran.wait().expect(sql) {
         Some(result) => result,
         None if is_compiled => panic!("{sql} is planned"),
         None => session.run_with(&statement, &values).await.expect(sql),
@@ -537,12 +539,8 @@ async fn what_is_compiled_of_ranges_gives_what_is_planned() {
     );
     let text = [ScalarValue::from("2")];
     assert!(session.compile(&cast, &text).await.expect("a statement"));
-    assert!(
-        session
-            .run_immediately(&cast, &text)
-            .expect("nothing")
-            .is_none()
-    );
+    let ran = session.run_immediately(&cast, &text);
+    assert!(matches!(ran, Ok(Immediate::NotNow)));
     assert_eq!(
         anyhow(&session, &cast, &text).await,
         anyhow(&session, &cast, &[2_i32.into()]).await
@@ -615,7 +613,7 @@ async fn rows_of_parameters_of_other_types_are_added_without_planning() {
                 );
             }
             let done = session.run_immediately(&statement, &values);
-            assert!(done.expect(sql).is_some(), "{sql} is planned");
+            assert!(matches!(done, Ok(Immediate::Ran(_))), "{sql} is planned");
         }
     }
     let all = "SELECT count(*) || ' ' || sum(a) || ' ' || sum(b) || ' ' || sum(d) || ' ' || count(e) FROM t \
@@ -639,7 +637,7 @@ async fn many_rows_of_a_range_are_left_to_the_planner() {
         assert!(compiled.expect("a statement"));
     }
     let run = session.run_immediately(&all, &[1_i32.into()]);
-    assert!(run.expect("nothing").is_none());
+    assert!(matches!(run, Ok(Immediate::NotNow)));
     assert_eq!(anyhow(&session, &all, &[1_i32.into()]).await, "1000");
     assert_eq!(immediately(&session, &first, &[1_i32.into()]).await, "1");
 }
@@ -696,7 +694,7 @@ async fn an_insert_is_planned_once() {
     session.run_with(&several, &with).await.expect("rows");
     for given in [&[][..], &other_types] {
         let result = session.run_immediately(&several, given);
-        assert!(result.expect("nothing").is_none());
+        assert!(matches!(result, Ok(Immediate::NotNow)));
     }
     assert!(session.run_immediately(&several, &with).is_err());
     let count = read(&session, "SELECT count(*) FROM t WHERE at IS NOT NULL");

@@ -1,8 +1,9 @@
 //! The newest snapshot of all tables.
 
+use hashbrown::HashMap;
 use parking_lot::{Mutex, MutexGuard, RwLock};
 use std::cell::RefCell;
-use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
+use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -43,7 +44,7 @@ impl DatabaseSnapshot {
 
     /// Tables whose rows are others than in `before`.
     pub(super) fn tables_changed_since(&self, before: &Self) -> HashSet<TableId> {
-        let has_changed = |(id, snapshot): &(&TableId, &Snapshot)| {
+        let has_changed = |&(id, snapshot): &(&TableId, &Snapshot)| {
             let before = before.tables.get(id);
             before.is_none_or(|before| !snapshot.has_rows_of(before))
         };

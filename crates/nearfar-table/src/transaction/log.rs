@@ -1,6 +1,7 @@
 //! Where commits are written before they count, as transactions know it.
 
 use std::fmt;
+use std::task::Waker;
 
 use crate::error::TableError;
 use crate::table::{CommitGate, Part, RowId, Table};
@@ -15,6 +16,10 @@ pub trait CommitLog: fmt::Debug + Send + Sync {
 
     /// Whether a commit is seen only once its record is on disk.
     fn waits_for_disk(&self) -> bool;
+
+    /// Whether [`Self::sync_to`] of `position` takes no time any more. If not, `waker` is woken when it is, for which
+    /// nobody has to call that.
+    fn is_settled(&self, position: u64, waker: &Waker) -> bool;
 
     /// Waits until all before `position` is on disk.
     ///

@@ -35,6 +35,7 @@ pub use crate::error::TransactionError;
 pub use crate::table::{CloseOnDrop, CommitGate};
 pub use change::{
     Definitions, EnteredTable, Isolation, ReplacedTable, RowLock, TakenTable, Transaction,
+    WaitingCommit,
 };
 pub use database::{Commits, Database, DatabaseSnapshot};
 pub use log::{CommitLog, CommitRecord};

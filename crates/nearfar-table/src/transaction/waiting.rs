@@ -7,7 +7,7 @@ thread_local! {
 }
 
 /// Runs `work` on this thread, which has nothing else to do meanwhile: commits that end in it wait for the disk
-/// here. Everywhere else another thread waits for them, which has to be woken, and to wake this one again.
+/// here. Everywhere else the log's thread waits for them, which has to be woken, and to wake this one again.
 pub fn waiting_here<T>(work: impl FnOnce() -> T) -> T {
     let _before = Before(MAY_WAIT.replace(true));
     work()

@@ -5,22 +5,16 @@ use std::time::Duration;
 
 use super::Transaction;
 use super::definitions::EnteredTable;
+use super::pending::{PendingCommit, Recorded, WaitingCommit};
 use super::tables::may_change;
 use crate::error::{TableError, TransactionError};
-use crate::table::{CommitGate, Table};
-use crate::transaction::database::{Commits, Database};
-use crate::transaction::keys::AddedEntries;
-use crate::transaction::log::{CommitLog, CommitRecord};
-use crate::transaction::row_locks::HeldLocks;
-use crate::transaction::serializable::Registration;
+use crate::table::CommitGate;
+use crate::transaction::log::CommitRecord;
 use crate::transaction::table_change::{Change, Changes};
 use crate::transaction::waiting::may_wait;
 
 /// How long whoever must not wait does wait for the lock for commits: longer than a small commit takes.
 const LOCK_PATIENCE: Duration = Duration::from_micros(500);
-
-/// A log, and what it was told of a transaction.
-type Recorded<'a> = (&'a dyn CommitLog, Box<dyn CommitRecord + 'a>);
 
 impl Transaction {
     /// Commits where the statement is all there is.
@@ -41,46 +35,47 @@ impl Transaction {
     /// [`TransactionError`] where another transaction was first; a region that a tier has no room
     /// for; what the log reports.
     pub fn commit(&self) -> Result<(), TableError> {
-        self.append(&CommitGate::default())?.finish()
+        self.append(&CommitGate::default())?.wait()
     }
 
-    /// The same where that needs no wait: for whoever must not keep its thread. False where the lock for
-    /// commits is somebody else's for longer, there is a log, or something is defined, and the transaction is as it was.
+    /// The same up to where it waits for the disk: for whoever must not keep its thread. None where the lock for
+    /// commits is somebody else's for longer, or something is defined, and the transaction is as it was.
     ///
     /// # Errors
     /// As [`Self::commit_async`].
-    pub fn try_commit(&self, gate: &CommitGate) -> Result<bool, TableError> {
-        if self.database.log().is_some() || self.definitions.lock().is_some() {
-            return Ok(false);
+    pub fn try_commit(&self, gate: &CommitGate) -> Result<Option<WaitingCommit>, TableError> {
+        if self.definitions.lock().is_some() {
+            return Ok(None);
         }
         gate.check()?;
-        let Some(commits) = self.database.lock_within(LOCK_PATIENCE) else {
-            return Ok(false);
-        };
         let mut changes = self.changes.lock();
+        let record = match changes.as_ref() {
+            Some(changes) => self.record(changes, gate)?,
+            None => None,
+        };
+        let Some(commits) = self.database.lock_within(LOCK_PATIENCE) else {
+            return Ok(None);
+        };
         let is_settled = |changes: &Changes| changes.values().all(|change| change.is_settled());
         if !changes.as_ref().is_none_or(is_settled) {
-            return Ok(false);
+            return Ok(None);
         }
         let locks = self.locks.lock();
         let is_locked = |table| self.database.row_locks().has_table(table);
         let all = changes.iter().flat_map(Changes::values).map(Box::as_ref);
         if self.meets_locked_tables() && !may_change(locks.as_ref(), is_locked, all) {
-            return Ok(false);
+            return Ok(None);
         }
         drop(locks);
-        let changes = changes.take().unwrap_or_default();
-        if changes.is_empty() {
-            let registration = self.registration.lock().take();
+        let mut pending = self.pending(changes.take().unwrap_or_default());
+        if pending.changes.is_empty() {
+            let registration = pending.registration.take();
             registration.map_or(Ok(()), |own| own.end_reading(&commits))?;
-            self.locks.lock().take();
-            return Ok(true);
+            return Ok(Some(WaitingCommit::new(pending)));
         }
         self.database.check_owner()?;
-        let mut pending = self.pending(changes);
-        pending.install(commits, None, gate)?;
-        pending.finish()?;
-        Ok(true)
+        pending.install(commits, record, gate)?;
+        Ok(Some(WaitingCommit::new(pending)))
     }
 
     /// Ends a statement that is a transaction of its own and has changed nothing: what it has read is part of the order of
@@ -114,15 +109,11 @@ impl Transaction {
     /// # Errors
     /// As [`Self::commit`]; [`TableError::Cancelled`], and nothing is changed.
     pub async fn commit_async(&self, gate: &CommitGate) -> Result<(), TableError> {
-        // Nothing is awaited between the gate and the thread that waits for the disk.
         let commit = self.append(gate)?;
-        if commit.position.is_none() || may_wait() {
-            return commit.finish();
+        match may_wait() {
+            true => commit.wait(),
+            false => commit.settled().await,
         }
-        let finished = tokio::task::spawn_blocking(move || commit.finish());
-        finished.await.map_err(|error| TableError::Internal {
-            message: error.to_string(),
-        })?
     }
 
     /// Commits what was done, and what was defined: `entered` are tables that are new, or take the places of others.
@@ -150,23 +141,23 @@ impl Transaction {
             None => None,
         };
         self.install(&mut pending, record, gate)?;
-        pending.finish()
+        WaitingCommit::new(pending).wait()
     }
 
     /// Commits, but for what waits for the disk.
-    fn append(&self, gate: &CommitGate) -> Result<PendingCommit, TableError> {
+    fn append(&self, gate: &CommitGate) -> Result<WaitingCommit, TableError> {
         gate.check()?;
         let changes = self.changes.lock().take().unwrap_or_default();
         let mut pending = self.pending(changes);
         if pending.changes.is_empty() {
             let registration = pending.registration.take();
             registration.map_or(Ok(()), |own| own.end_reading(&self.database.lock()))?;
-            return Ok(pending);
+            return Ok(WaitingCommit::new(pending));
         }
         self.database.check_owner()?;
         let record = self.record(&pending.changes, gate)?;
         self.install(&mut pending, record, gate)?;
-        Ok(pending)
+        Ok(WaitingCommit::new(pending))
     }
 
     /// Puts the changes in, once those that were added lie where their tables do.
@@ -226,113 +217,4 @@ fn tell(record: &mut (dyn CommitRecord + '_), change: &Change) -> Result<(), Tab
     record.insert(table, &change.main)?;
     record.insert(table, &change.delta)?;
     record.delete(table, &change.deleted)
-}
-
-/// A commit that is in memory, and perhaps not on disk.
-#[derive(Debug)]
-struct PendingCommit {
-    database: Arc<Database>,
-    changes: Changes,
-    /// Tables that are new, or take the places of others.
-    entered: Vec<EnteredTable>,
-    /// Where the log must be on disk before it is seen.
-    position: Option<u64>,
-    registration: Option<Registration>,
-    /// Let go of when others see the commit, or it has failed.
-    locks: Option<HeldLocks>,
-}
-
-impl PendingCommit {
-    /// Puts the changes, which are settled, into the newest snapshot, and what the log was told of them
-    /// into the log.
-    fn install(
-        &mut self,
-        commits: Commits<'_>,
-        record: Option<Recorded<'_>>,
-        gate: &CommitGate,
-    ) -> Result<(), TableError> {
-        let database = &self.database;
-        let newest = commits.snapshot();
-        self.check_locks()?;
-        let mut replaced = self.entered.iter().filter_map(|it| it.replaced.as_ref());
-        if let Some(changed) = replaced.find(|replaced| !replaced.is_same(&newest)) {
-            let table = changed.table.name().to_owned();
-            return Err(TransactionError::Conflict { table }.into());
-        }
-        let onto = self.changes.values_mut();
-        let onto = onto.map(|change| change.onto(&newest, database));
-        let results = onto.collect::<Result<Vec<_>, TableError>>()?;
-        let serializable = database.serializable();
-        let serialized = serializable.check(self.registration.as_ref(), &self.changes)?;
-        let mut entries = AddedEntries::default();
-        for (change, (result, is_late)) in self.changes.values().zip(&results) {
-            entries.add(&change.indexes, result, *is_late)?;
-        }
-        gate.pass()?;
-        // Who changes nothing that is kept must not be seen before those that wait.
-        self.position = commits.last_wait();
-        if let Some((log, record)) = record {
-            let position = record.commit()?;
-            let waits = log.waits_for_disk() || self.position.is_some();
-            self.position = waits.then_some(position);
-        }
-        entries.keep();
-        let tables = self.changes.values();
-        let tables = tables.map(|change| change.table.as_ref());
-        let results = results.into_iter().map(|(result, _)| result);
-        let changed = tables.zip(results).collect();
-        let entered = self
-            .entered
-            .iter()
-            .map(|entered| Arc::clone(&entered.table));
-        let entered: Vec<Arc<Table>> = entered.collect();
-        entered.iter().for_each(|table| database.own(table));
-        commits.install_at(self.position, changed, &entered);
-        if let Some(serialized) = serialized {
-            serializable.record(serialized, commits.snapshot().number());
-        }
-        commits.bury(
-            self.changes
-                .values_mut()
-                .flat_map(|change| change.dead_keys()),
-        );
-        Ok(())
-    }
-
-    /// Refuses to change a table that another transaction has locked since this one has last looked.
-    fn check_locks(&self) -> Result<(), TransactionError> {
-        let locks = self.database.row_locks();
-        if !locks.has_tables() {
-            return Ok(());
-        }
-        let is_locked = |table| locks.has_table(table);
-        for change in self.changes.values() {
-            if !may_change(self.locks.as_ref(), is_locked, std::iter::once(&**change)) {
-                let table = change.table.name().to_owned();
-                return Err(TransactionError::Conflict { table });
-            }
-        }
-        Ok(())
-    }
-
-    /// Waits for the disk and lets all see the commit.
-    fn finish(self) -> Result<(), TableError> {
-        let database = &self.database;
-        if let Some((position, log)) = self.position.zip(database.log()) {
-            if let Err(error) = log.sync_to(position) {
-                let tables = self.changes.values().map(|change| &change.table);
-                database.take_back(log.durable(), tables);
-                return Err(error);
-            }
-            database.publish(log.durable());
-        }
-        let adds_main = |change: &Change| !change.main.is_empty() || change.is_truncated;
-        if self.changes.values().map(Box::as_ref).any(adds_main) {
-            database.main_changed();
-        }
-        for change in self.changes.values() {
-            database.merges().consider(database, &change.table);
-        }
-        Ok(())
-    }
 }

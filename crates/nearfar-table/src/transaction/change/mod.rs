@@ -2,10 +2,12 @@
 
 mod commit;
 mod definitions;
+mod pending;
 mod references;
 mod tables;
 
 pub use definitions::{EnteredTable, ReplacedTable, TakenTable};
+pub use pending::WaitingCommit;
 
 use parking_lot::Mutex;
 use std::any::Any;

@@ -118,31 +118,33 @@ impl Places {
                 .map(|column| new_empty_array(schema.field(*column).data_type()));
             return Ok(Some(none.collect()));
         }
-        let mut values: Vec<Vec<ArrayRef>> = vec![Vec::new(); columns.len()];
         // Nothing is emulated where statements are carried out so, and there is nobody to delay.
         let is_counted = session.counts_accesses();
         // To say which tiers values are on takes a lock of each column's region.
         let is_limited = session.traffic().traffic().limit().is_some();
         let mut read = is_limited.then_some(TierBytes::ZERO);
+        let mut parts: Vec<Vec<ArrayRef>> = Vec::with_capacity(1);
         for of_part in self.at.chunk_by(|one, next| one.0 == next.0) {
             let rows: Vec<u32> = of_part.iter().map(|(_, row)| *row as u32).collect();
             let rows = RowSet::Positions(&rows);
-            for (column, values) in columns.iter().zip(&mut values) {
+            let mut values = Vec::with_capacity(columns.len());
+            for column in columns {
                 match self.column((of_part[0].0, rows), *column, (is_counted, read.as_mut()))? {
                     Some(some) => values.push(some),
                     None => return Ok(None),
                 }
             }
+            parts.push(values);
         }
         if let Some(read) = read {
             session.traffic().read(Task::Point, &read);
         }
-        let values = values.into_iter().map(|mut parts| match parts.len() {
-            1 => Ok(parts.swap_remove(0)),
-            _ => {
-                let parts: Vec<&dyn Array> = parts.iter().map(AsRef::as_ref).collect();
-                Ok(concat(&parts)?)
-            }
+        if parts.len() == 1 {
+            return Ok(parts.pop());
+        }
+        let values = (0..columns.len()).map(|column| {
+            let parts: Vec<&dyn Array> = parts.iter().map(|part| part[column].as_ref()).collect();
+            Ok(concat(&parts)?)
         });
         values.collect::<Result<_, EngineError>>().map(Some)
     }

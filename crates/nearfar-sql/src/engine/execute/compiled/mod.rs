@@ -6,6 +6,7 @@
 //! index; whatever is not as it was is planned as any other statement.
 
 mod expressions;
+mod immediate;
 mod insert;
 mod key;
 mod returning;
@@ -24,14 +25,14 @@ use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::empty::EmptyExec;
 use std::sync::Arc;
 
+use super::counted;
 use super::plan::shown_schema;
-use super::transaction::FailOnDrop;
-use super::{counted, done};
 use crate::engine::session::Session;
 use crate::engine::stream::{RowStream, StatementResult};
 use crate::error::EngineError;
-use crate::sql::{RowLocking, Statement, StatementKind, TransactionCommand};
+use crate::sql::{RowLocking, Statement};
 pub(super) use expressions::{RowValues, with_types};
+pub use immediate::{Immediate, Ran};
 use insert::GivenRows;
 use nearfar_table::table::{RowId, Snapshot, Table};
 use nearfar_table::transaction::{LockMode, TableLockMode, Transaction};
@@ -203,61 +204,6 @@ fn rows_for(table: &Table, values: Vec<ArrayRef>) -> Result<RecordBatch, EngineE
 }
 
 impl Session {
-    /// Runs a statement without a wait, if it is one that is not planned again and all that it needs is in
-    /// memory: what takes no longer than handing it over to another thread. None for all others, of which
-    /// nothing is done.
-    ///
-    /// # Errors
-    /// As [`Self::run`].
-    pub fn run_immediately(
-        &self,
-        statement: &Statement,
-        parameters: &[ScalarValue],
-    ) -> Result<Option<StatementResult>, EngineError> {
-        if let StatementKind::Transaction(command) = statement.kind() {
-            return self.control_immediately(command);
-        }
-        let Some(compiled) = self
-            .compiled(statement)
-            .filter(|_| self.is_soon_refreshed())
-        else {
-            return Ok(None);
-        };
-        if compiled.has_references() {
-            return Ok(None);
-        }
-        let transaction = self.current_transaction()?;
-        let meets_locked = transaction.meets_locked_tables()
-            && compiled
-                .table()
-                .is_some_and(|(table, _)| transaction.meets_locked(table.id()));
-        if meets_locked {
-            return Ok(None);
-        }
-        let ends = compiled.changes_rows() && !transaction.is_explicit();
-        if ends && !self.engine().database().commits_in_memory() {
-            return Ok(None);
-        }
-        let failing = FailOnDrop(Some(Arc::clone(&transaction)));
-        let attempt = self.attempt(&compiled, &transaction, parameters)?;
-        let result = match attempt {
-            Attempt::Done(outcome) if !ends || transaction.try_commit(&self.gate)? => {
-                Some(self.result_of(&compiled, outcome, transaction)?)
-            }
-            _ => None,
-        };
-        failing.forget();
-        Ok(result)
-    }
-
-    /// Whether the transaction that is open, if there is one, has changed so little that it soon reads what
-    /// its next statement is to read, and has defined nothing that its changes have to be held against.
-    fn is_soon_refreshed(&self) -> bool {
-        let open = self.open.lock();
-        open.as_ref()
-            .is_none_or(|open| open.is_small() && open.definitions().is_none())
-    }
-
     /// Runs a statement that is not planned again, and waits for its commit. None where it has to be
     /// planned, and nothing is done.
     pub(super) async fn run_compiled(
@@ -287,7 +233,7 @@ impl Session {
             self.end_statement(transaction).await?;
         }
         let transaction = Arc::clone(transaction);
-        self.result_of(&compiled, outcome, transaction).map(Some)
+        Ok(Some(self.result_of(&compiled, outcome, transaction)))
     }
 
     /// What a statement takes that was planned before, with the settings as they are.
@@ -319,11 +265,11 @@ impl Session {
         compiled: &Compiled,
         outcome: Outcome,
         transaction: Arc<Transaction>,
-    ) -> Result<StatementResult, EngineError> {
+    ) -> StatementResult {
         let (command, batch) = match outcome {
             Outcome::Rows(batch) => ("SELECT", batch),
             Outcome::Returned(command, batch) => (command, batch),
-            Outcome::Changed(command, rows) => return Ok(counted(command, rows)),
+            Outcome::Changed(command, rows) => return counted(command, rows),
         };
         let settings = self.settings();
         let (memory, limit) = (settings.memory(), settings.memory_limit_bytes());
@@ -333,38 +279,7 @@ impl Session {
             .query(memory, settings.heap_tier(), limit);
         let plan = Arc::clone(&compiled.plan);
         let pool = self.engine().pool().cloned();
-        let rows = RowStream::of_batch(plan, batch, memory, transaction, pool)?;
-        Ok(StatementResult::Rows(rows.of_command(command)))
-    }
-
-    /// Begins or ends a transaction without a wait. None where that is not possible, and nothing is done.
-    fn control_immediately(
-        &self,
-        command: &TransactionCommand,
-    ) -> Result<Option<StatementResult>, EngineError> {
-        if let Some(result) = self.control(command)? {
-            return Ok(Some(result));
-        }
-        let mut open = self.open.lock();
-        let Some(transaction) = open.as_ref() else {
-            return Ok(None);
-        };
-        let is_small = self.engine().database().commits_in_memory() && transaction.is_small();
-        let waits = !transaction.tables_to_wait_for().is_empty();
-        if waits
-            || self.cursors.has_to_hold()
-            || !is_small
-            || transaction.has_failed()
-            || transaction.has_deferred_steps()
-        {
-            return Ok(None);
-        }
-        let committed = transaction.try_commit(&self.gate);
-        // An error is its end too.
-        if !matches!(committed, Ok(false)) {
-            open.take();
-            self.note_end(committed.is_ok());
-        }
-        Ok(committed?.then(|| done("COMMIT")))
+        let rows = RowStream::of_batch(plan, batch, memory, transaction, pool);
+        StatementResult::Rows(rows.of_command(command))
     }
 }
