@@ -261,11 +261,6 @@ impl Database {
         Some(Commits::new(self, alone))
     }
 
-    /// Whether a commit writes nothing anywhere.
-    pub fn commits_in_memory(&self) -> bool {
-        self.log().is_none()
-    }
-
     /// What all see: what was committed last, but for commits that wait for the log.
     pub fn snapshot(&self) -> Arc<DatabaseSnapshot> {
         Arc::clone(&self.snapshots.read().visible)

@@ -4,14 +4,14 @@ use datafusion::common::ScalarValue;
 use std::fmt;
 use std::sync::Arc;
 
-use super::Attempt;
+use super::{Attempt, Compiled, Outcome};
 use crate::engine::execute::done;
 use crate::engine::execute::transaction::FailOnDrop;
 use crate::engine::session::Session;
 use crate::engine::stream::StatementResult;
 use crate::error::EngineError;
 use crate::sql::{Statement, StatementKind, TransactionCommand};
-use nearfar_table::transaction::{CloseOnDrop, CommitGate, WaitingCommit};
+use nearfar_table::transaction::{CloseOnDrop, CommitGate, Transaction, WaitingCommit};
 
 /// What became of a statement that was to be run without a wait.
 #[derive(Debug)]
@@ -101,34 +101,38 @@ impl Session {
             return Ok(Immediate::NotNow);
         }
         let transaction = self.current_transaction()?;
-        let meets_locked = transaction.meets_locked_tables()
-            && compiled
-                .table()
-                .is_some_and(|(table, _)| transaction.meets_locked(table.id()));
-        if meets_locked {
+        if meets_locked(&compiled, &transaction) {
             return Ok(Immediate::NotNow);
         }
         let failing = FailOnDrop(Some(Arc::clone(&transaction)));
-        let ends = compiled.changes_rows() && !transaction.is_explicit();
         let immediate = match self.attempt(&compiled, &transaction, parameters)? {
-            Attempt::Done(outcome) => {
-                let commit = match ends {
-                    true => transaction.try_commit(&self.gate)?,
-                    false => None,
-                };
-                match commit.is_some() || !ends {
-                    true => Immediate::Ran(Ran {
-                        result: self.result_of(&compiled, outcome, transaction),
-                        commit,
-                    }),
-                    false => Immediate::NotNow,
-                }
-            }
+            Attempt::Done(outcome) => match self.ran(&compiled, outcome, transaction)? {
+                Some(ran) => Immediate::Ran(ran),
+                None => Immediate::NotNow,
+            },
             Attempt::Blocked(..) => Immediate::Blocked,
             Attempt::Unknown => Immediate::NotNow,
         };
         failing.forget();
         Ok(immediate)
+    }
+
+    /// Commits a statement that is all there is, but for the disk. None where that takes a wait, and nothing is done.
+    fn ran(
+        &self,
+        compiled: &Compiled,
+        outcome: Outcome,
+        transaction: Arc<Transaction>,
+    ) -> Result<Option<Ran>, EngineError> {
+        let commit = match compiled.changes_rows() && !transaction.is_explicit() {
+            true => match transaction.try_commit(&self.gate)? {
+                None => return Ok(None),
+                commit => commit,
+            },
+            false => None,
+        };
+        let result = self.result_of(compiled, outcome, transaction);
+        Ok(Some(Ran { result, commit }))
     }
 
     /// Whether the transaction that is open, if there is one, has changed so little that it soon reads what
@@ -139,8 +143,9 @@ impl Session {
             .is_none_or(|open| open.is_small() && open.definitions().is_none())
     }
 
-    /// Runs a statement to its end as [`Self::run_behind`] does, if it is one that is not planned again. It keeps no
-    /// thread while it waits for locks of rows or for the disk. None for all others, of which nothing is done.
+    /// Runs a statement to its end as [`Self::run_behind`] does, if it is one that is not planned again, and keeps no
+    /// thread while it waits for locks of rows or for the disk. None where it may take its time otherwise, and nothing
+    /// is done.
     ///
     /// # Errors
     /// As [`Self::run_behind`].
@@ -152,11 +157,27 @@ impl Session {
     ) -> Result<Option<StatementResult>, EngineError> {
         let _closing = CloseOnDrop(Arc::clone(gate));
         let session = self.behind(gate);
+        let Some(compiled) = session.compiled(statement) else {
+            return Ok(None);
+        };
         let transaction = session.current_transaction()?;
+        if meets_locked(&compiled, &transaction) {
+            return Ok(None);
+        }
         let failing = FailOnDrop(Some(Arc::clone(&transaction)));
-        let result = session
-            .run_compiled(&transaction, statement, parameters)
-            .await?;
+        let ran = loop {
+            match session.attempt(&compiled, &transaction, parameters)? {
+                Attempt::Done(outcome) => break session.ran(&compiled, outcome, transaction)?,
+                Attempt::Blocked(table, rows, mode) => {
+                    session.locked(&transaction, &table, (&rows, mode)).await?;
+                }
+                Attempt::Unknown => break None,
+            }
+        };
+        let result = match ran {
+            Some(ran) => Some(ran.settled().await?),
+            None => None,
+        };
         failing.forget();
         Ok(result)
     }
@@ -190,4 +211,12 @@ impl Session {
             None => Immediate::NotNow,
         })
     }
+}
+
+/// Whether somebody has locked the table of a statement.
+fn meets_locked(compiled: &Compiled, transaction: &Transaction) -> bool {
+    transaction.meets_locked_tables()
+        && compiled
+            .table()
+            .is_some_and(|(table, _)| transaction.meets_locked(table.id()))
 }
