@@ -11,6 +11,8 @@ const ROOT: &str = "/sys/fs/cgroup";
 pub const UNLIMITED: &str = "max 100000\n";
 /// What a group's task has in its node's memory before anybody looks.
 const TASK_BYTES: u64 = 2 << 20;
+/// How long a victim looks before it tells: many of the ticks that the kernel counts running in.
+const ROUND_NS: u32 = 200_000_000;
 const PATIENCE: Duration = Duration::from_secs(120);
 
 /// Waits until something is so.
@@ -60,12 +62,16 @@ impl Victim {
         let script = format!(
             "while :; do
 read ran waited _ < /proc/$$/schedstat
-i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done
+run=$ran wait=$waited
+while [ $run = $ran ] || [ $((run - ran + wait - waited)) -lt {round_ns} ]; do
+i=0; while [ $i -lt 5000 ]; do i=$((i+1)); done
 read run wait _ < /proc/$$/schedstat
+done
 echo $((({alone} * (run - ran + wait - waited)) / (run - ran))) > {file}.new
 mv {file}.new {file}
 done",
             alone = Self::ALONE,
+            round_ns = ROUND_NS,
             file = file.display()
         );
         let victim = Self {
