@@ -15,6 +15,7 @@ use crate::support::{Running, code, options, start_on, start_with};
 const TABLE: &str =
     "CREATE TABLE t (k INT PRIMARY KEY, n INT); INSERT INTO t VALUES (1, 0), (2, 0)";
 const ADD: &str = "UPDATE t SET n = n + 1 WHERE k = $1";
+const HOLD: &str = "BEGIN; UPDATE t SET n = n + 10 WHERE k = 1";
 
 /// A server with one thread for its clients.
 fn one_thread() -> ServerOptions {
@@ -44,8 +45,7 @@ async fn adder(server: &Running) -> (Client, Statement) {
 /// A client that has the first row.
 async fn holder(server: &Running) -> Client {
     let holder = server.client().await;
-    let hold = "BEGIN; UPDATE t SET n = n + 10 WHERE k = 1";
-    holder.batch_execute(hold).await.expect("held");
+    holder.batch_execute(HOLD).await.expect("held");
     holder
 }
 
@@ -109,7 +109,9 @@ async fn who_waits_for_a_row_can_be_given_up() {
 async fn a_server_that_stops_gives_up_who_waits_for_a_row() {
     let mut server = start().await;
     let (waiter, add) = adder(&server).await;
-    let holder = holder(&server).await;
+    // No client, whose rows would be free when the server stops.
+    let holder = server.engine.session();
+    holder.execute(HOLD).await.expect("held");
     let waiting = tokio::spawn(async move { waiter.execute(&add, &[&1]).await });
     tokio::time::sleep(Duration::from_millis(50)).await;
     assert!(!waiting.is_finished());
