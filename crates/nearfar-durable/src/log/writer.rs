@@ -394,13 +394,13 @@ fn read_rows_of(table: &Table, part: &Part, rows: RowSet<'_>) -> Result<RecordBa
     let columns: Result<Vec<ArrayRef>, TableError> = match part.segment.written() {
         // Not encoded for nothing but this.
         Some(written) => (0..fields.len())
-            .map(|column| Ok(written.read(column, rows)?))
+            .map(|column| written.read(column, rows))
             .collect(),
         None => {
             let columns = part.segment.columns().iter().zip(fields);
             let columns = columns.map(|(slot, field)| {
                 let column = slot.current()?;
-                Ok(column.read(rows, field.data_type())?)
+                column.read(rows, field.data_type())
             });
             columns.collect()
         }

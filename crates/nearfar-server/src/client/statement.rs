@@ -329,7 +329,7 @@ impl Connection {
         deadline: Option<Instant>,
     ) -> Result<StatementResult, Ended> {
         let unplanned = match immediate {
-            Immediate::Ran(ran) => Some(self.settled(ran, &read.text).await?),
+            Immediate::Ran(ran) => Some(self.settled(*ran, &read.text).await?),
             Immediate::Blocked => {
                 self.run_unplanned((read, statement), &parameters, deadline)
                     .await?

@@ -17,7 +17,7 @@ use nearfar_table::transaction::{CloseOnDrop, CommitGate, Transaction, WaitingCo
 #[derive(Debug)]
 pub enum Immediate {
     /// It has run.
-    Ran(Ran),
+    Ran(Box<Ran>),
     /// Nothing: its rows are another transaction's. [`Session::run_unplanned`] waits for them.
     Blocked,
     /// Nothing: it may take its time.
@@ -107,7 +107,7 @@ impl Session {
         let failing = FailOnDrop(Some(Arc::clone(&transaction)));
         let immediate = match self.attempt(&compiled, &transaction, parameters)? {
             Attempt::Done(outcome) => match self.ran(&compiled, outcome, transaction)? {
-                Some(ran) => Immediate::Ran(ran),
+                Some(ran) => Immediate::Ran(Box::new(ran)),
                 None => Immediate::NotNow,
             },
             Attempt::Blocked(..) => Immediate::Blocked,
@@ -184,7 +184,7 @@ impl Session {
 
     /// Begins or ends a transaction.
     fn control_immediately(&self, command: &TransactionCommand) -> Result<Immediate, EngineError> {
-        let ran = |result, commit| Immediate::Ran(Ran { result, commit });
+        let ran = |result, commit| Immediate::Ran(Box::new(Ran { result, commit }));
         if let Some(result) = self.control(command)? {
             return Ok(ran(result, None));
         }
