@@ -65,13 +65,8 @@ pub async fn open(
         }
         Err(StartupError::Malformed(stream, what)) => {
             if let Some(stream) = stream {
-                let message = format!("invalid startup packet: {what}");
-                refuse(
-                    shared,
-                    &mut Writer::new(*stream),
-                    &Failure::protocol(message),
-                )
-                .await;
+                let failure = Failure::protocol(format!("invalid startup packet: {what}"));
+                refuse(shared, &mut Writer::new(*stream), &failure).await;
             }
             return None;
         }
