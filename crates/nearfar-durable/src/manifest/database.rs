@@ -192,11 +192,7 @@ impl TableEntry {
             let is_whole = segment.columns().len() == columns && segment.rows() == part.ids.rows();
             let delete_vector = part.delete_vector.map(Arc::new);
             match is_whole {
-                true => Ok(Part {
-                    segment,
-                    ids: Arc::new(part.ids),
-                    delete_vector,
-                }),
+                true => Ok(Part::new(segment, Arc::new(part.ids), delete_vector)),
                 false => Err(ManifestError::Invalid { what: TABLE }),
             }
         });

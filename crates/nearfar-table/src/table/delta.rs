@@ -234,11 +234,8 @@ fn behind(part: Part, new: &[Part]) -> (Part, usize) {
     let Some(ids) = ids else {
         return (part, 0);
     };
-    let part = Part {
-        segment: Arc::new(Segment::of_tail(rows)),
-        ids: Arc::new(ids),
-        delete_vector: part.delete_vector,
-    };
+    let segment = Arc::new(Segment::of_tail(rows));
+    let part = Part::new(segment, Arc::new(ids), part.delete_vector.clone());
     match deleted.is_empty() {
         true => (part, taken),
         false => (part.without(deleted), taken),

@@ -159,10 +159,11 @@ impl Columns<'_> {
             true => self.main_segment(&part.segment, (placements, storage))?,
             false => self.delta_segment(part, storage)?,
         };
-        Ok(Part {
+        Ok(Part::new(
             segment,
-            ..part.clone()
-        })
+            Arc::clone(&part.ids),
+            part.delete_vector.clone(),
+        ))
     }
 
     fn main_segment(

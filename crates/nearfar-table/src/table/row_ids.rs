@@ -1,5 +1,7 @@
 //! Names of rows that survive merges.
 
+use std::ops::Range;
+
 use crate::segment::RowSet;
 
 /// The identity of a row within its table: given once, and kept when a merge moves the row while a
@@ -11,9 +13,11 @@ pub type RowId = u64;
 pub struct RowIds {
     /// In the order of the rows; the first begins at row 0.
     runs: Vec<Run>,
-    /// Positions in `runs`, in the order of the identities.
+    /// Positions in `runs`, in the order of the identities; none where the runs are in that order.
     by_id: Vec<u32>,
     rows: usize,
+    /// All of them are in this range.
+    range: Range<RowId>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -59,17 +63,7 @@ impl RowIds {
         other
             .runs()
             .for_each(|(first, rows)| builder.push(first, rows));
-        let (mut by_id, runs) = (self.by_id.clone(), builder.runs);
-        for run in self.runs.len()..runs.len() {
-            let first = runs[run].first;
-            let at = by_id.partition_point(|before| runs[*before as usize].first < first);
-            by_id.insert(at, run as u32);
-        }
-        Self {
-            runs,
-            by_id,
-            rows: builder.rows,
-        }
+        builder.finish()
     }
 
     fn id_in(&self, run: usize, row: usize) -> RowId {
@@ -92,9 +86,20 @@ impl RowIds {
 
     /// The row that has identity `id`.
     pub fn find(&self, id: RowId) -> Option<usize> {
-        let first_of = |position: &u32| self.runs[*position as usize].first;
-        let after = self.by_id.partition_point(|p| first_of(p) <= id);
-        let run = *self.by_id.get(after.checked_sub(1)?)? as usize;
+        if !self.range.contains(&id) {
+            return None;
+        }
+        let run = match self.by_id.is_empty() {
+            true => self
+                .runs
+                .partition_point(|run| run.first <= id)
+                .checked_sub(1)?,
+            false => {
+                let first_of = |position: &u32| self.runs[*position as usize].first;
+                let after = self.by_id.partition_point(|p| first_of(p) <= id);
+                *self.by_id.get(after.checked_sub(1)?)? as usize
+            }
+        };
         let offset = (id - self.runs[run].first) as usize;
         (offset < self.run_rows(run)).then(|| self.runs[run].row as usize + offset)
     }
@@ -155,13 +160,25 @@ impl RowIdsBuilder {
 
     /// All of them.
     pub fn finish(self) -> RowIds {
-        let mut by_id: Vec<u32> = (0..self.runs.len() as u32).collect();
-        by_id.sort_unstable_by_key(|run| self.runs[*run as usize].first);
-        RowIds {
+        let mut ids = RowIds {
             runs: self.runs,
-            by_id,
+            by_id: Vec::new(),
             rows: self.rows,
+            range: 0..0,
+        };
+        if !ids.runs.is_sorted_by_key(|run| run.first) {
+            ids.by_id = (0..ids.runs.len() as u32).collect();
+            ids.by_id
+                .sort_unstable_by_key(|run| ids.runs[*run as usize].first);
         }
+        let position =
+            |position: Option<&u32>, otherwise| position.map_or(otherwise, |at| *at as usize);
+        let first = position(ids.by_id.first(), 0);
+        let last = position(ids.by_id.last(), ids.runs.len().saturating_sub(1));
+        if let (Some(first), Some(end)) = (ids.runs.get(first), ids.runs.get(last)) {
+            ids.range = first.first..end.first + ids.run_rows(last) as u64;
+        }
+        ids
     }
 
     /// The first `rows` of them, which are taken out.

@@ -4,7 +4,7 @@ use arrow::array::{Array, ArrayRef, UInt64Array, new_empty_array};
 use arrow::compute::{concat, take};
 use arrow::datatypes::{DataType, SchemaRef};
 use std::collections::HashSet;
-use std::ops::Range;
+use std::ops::{Deref, Range};
 use std::sync::{Arc, OnceLock};
 
 use super::delete_vector::DeleteVector;
@@ -15,37 +15,61 @@ use super::statistics::{CountedDistinct, DistinctCount, TableSummary};
 use crate::error::TableError;
 use crate::segment::RowSet;
 
-/// Rows of a table that lie in one segment: which they are, and which of them are deleted.
+/// Rows of a table that lie in one segment: which they are, and which of them are deleted. Never changed, and shared by
+/// all snapshots that have it.
 #[derive(Debug, Clone)]
-pub struct Part {
+pub struct Part(Arc<PartContents>);
+
+/// What a [`Part`] is.
+#[derive(Debug)]
+pub struct PartContents {
     /// The segment.
     pub segment: Arc<Segment>,
     /// The identities of its rows.
     pub ids: Arc<RowIds>,
     /// Which of them are deleted, if any is.
     pub delete_vector: Option<Arc<DeleteVector>>,
+    /// Rows that are not deleted.
+    rows: usize,
+}
+
+impl Deref for Part {
+    type Target = PartContents;
+
+    fn deref(&self) -> &PartContents {
+        &self.0
+    }
 }
 
 impl Part {
+    /// Rows of `segment` that have these identities, but for those of `delete_vector`.
+    pub fn new(
+        segment: Arc<Segment>,
+        ids: Arc<RowIds>,
+        delete_vector: Option<Arc<DeleteVector>>,
+    ) -> Self {
+        let deleted_rows = deleted_rows(delete_vector.as_deref());
+        Self(Arc::new(PartContents {
+            rows: segment.rows() - deleted_rows,
+            segment,
+            ids,
+            delete_vector,
+        }))
+    }
+
     /// All rows of `segment`.
     pub fn whole(segment: Arc<Segment>, ids: RowIds) -> Self {
-        Self {
-            segment,
-            ids: Arc::new(ids),
-            delete_vector: None,
-        }
+        Self::new(segment, Arc::new(ids), None)
     }
 
     /// Rows that are not deleted.
     pub fn rows(&self) -> usize {
-        self.segment.rows() - self.deleted_rows()
+        self.rows
     }
 
     /// Rows that are deleted, and still there.
     pub fn deleted_rows(&self) -> usize {
-        self.delete_vector
-            .as_ref()
-            .map_or(0, |delete_vector| delete_vector.count())
+        deleted_rows(self.delete_vector.as_deref())
     }
 
     /// Whether a row is not deleted.
@@ -84,10 +108,12 @@ impl Part {
             Some(delete_vector) => delete_vector.with(rows),
             None => DeleteVector::of(rows),
         };
-        Self {
-            delete_vector: (delete_vector.count() > 0).then(|| Arc::new(delete_vector)),
-            ..self.clone()
-        }
+        let delete_vector = (delete_vector.count() > 0).then(|| Arc::new(delete_vector));
+        Self::new(
+            Arc::clone(&self.segment),
+            Arc::clone(&self.ids),
+            delete_vector,
+        )
     }
 }
 
@@ -114,6 +140,10 @@ struct Contents {
     /// Likewise.
     counted: Arc<CountedDistinct>,
     summary: OnceLock<Arc<TableSummary>>,
+}
+
+fn deleted_rows(delete_vector: Option<&DeleteVector>) -> usize {
+    delete_vector.map_or(0, DeleteVector::count)
 }
 
 fn locate(parts: &[Part], id: RowId) -> Option<(usize, usize)> {

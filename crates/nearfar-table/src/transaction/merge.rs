@@ -229,7 +229,7 @@ impl Table {
             let parts = match is_alone && now.indexes().is_empty() {
                 true => parts
                     .into_iter()
-                    .map(|part| self.renumbered(part))
+                    .map(|part| self.renumbered(&part))
                     .collect(),
                 false => parts,
             };
@@ -318,12 +318,14 @@ impl Table {
         Ok(())
     }
 
-    fn renumbered(&self, part: Part) -> Part {
+    fn renumbered(&self, part: &Part) -> Part {
         let rows = part.segment.rows();
-        Part {
-            ids: Arc::new(RowIds::consecutive(self.take_row_ids(rows), rows)),
-            ..part
-        }
+        let ids = RowIds::consecutive(self.take_row_ids(rows), rows);
+        Part::new(
+            Arc::clone(&part.segment),
+            Arc::new(ids),
+            part.delete_vector.clone(),
+        )
     }
 }
 

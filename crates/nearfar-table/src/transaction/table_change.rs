@@ -40,8 +40,10 @@ pub(super) struct Change {
     pub base: Snapshot,
     /// What its changes are put onto: the base, or nothing where it has truncated the table.
     ground: Snapshot,
-    /// What it reads now, once somebody has asked.
+    /// What it reads now, once somebody has asked, but for what is in `unread`.
     view: Option<Snapshot>,
+    /// The last rows that it has added and deleted, which nobody has asked for since.
+    unread: Option<Unread>,
     /// Segments that it added, and where their columns are.
     pub main: Vec<Part>,
     pub placed: ColumnPlacements,
@@ -62,6 +64,14 @@ pub(super) struct Change {
     pub deferred: Vec<ReferenceStep>,
 }
 
+/// Rows that a statement has added and deleted.
+#[derive(Debug, Clone)]
+struct Unread {
+    main: Vec<Part>,
+    delta: Option<Part>,
+    deleted: Vec<RowId>,
+}
+
 impl Change {
     pub fn new(table: &Arc<Table>, base: Snapshot, is_referenced_here: bool) -> Self {
         let indexes = IndexChanges::of(&base);
@@ -69,6 +79,7 @@ impl Change {
             table: Arc::clone(table),
             ground: base.clone(),
             view: Some(base.clone()),
+            unread: None,
             base,
             main: Vec::new(),
             placed: table.placements(),
@@ -132,21 +143,36 @@ impl Change {
                 added: new.clone(),
             });
         }
-        self.delta.extend(delta);
+        self.main.extend_from_slice(&main);
+        self.deleted.extend_from_slice(&ids);
+        self.delta.extend(delta.clone());
+        let parts = self.delta.len();
         let own = std::mem::take(&mut self.delta);
         self.delta = join_own(self.table.schema(), own, storage)?;
-        self.main.extend(main);
-        self.deleted.extend(ids);
-        self.view = None;
+        match self.delta.len() == parts {
+            true => {
+                self.unread = Some(Unread {
+                    main,
+                    delta,
+                    deleted: ids,
+                });
+            }
+            // Rows are in other parts than before.
+            false => self.view = None,
+        }
         Ok(())
     }
 
     /// What it reads now.
     pub fn view(&mut self) -> Result<Snapshot, TransactionError> {
-        if let Some(view) = &self.view {
-            return Ok(view.clone());
-        }
-        let view = self.put_onto(&self.ground)?;
+        let view = match (self.view.take(), self.unread.take()) {
+            (Some(view), None) => view,
+            (Some(view), Some(last)) => {
+                let changed = view.changed(&last.main, last.delta.as_slice(), &last.deleted);
+                changed.map_err(|_| self.conflict())?
+            }
+            (None, _) => self.put_onto(&self.ground)?,
+        };
         Ok(self.view.insert(view).clone())
     }
 
@@ -165,6 +191,7 @@ impl Change {
     pub fn truncate(&mut self) -> Result<(), TableError> {
         self.ground = self.ground.truncated()?;
         self.view = Some(self.ground.clone());
+        self.unread = None;
         self.indexes = IndexChanges::of(&self.ground);
         self.main.clear();
         self.delta.clear();
@@ -222,7 +249,7 @@ impl Change {
             false => self.view()?,
         };
         // Nobody else is to have it, so that it is changed in place.
-        self.view = None;
+        (self.view, self.unread) = (None, None);
         let storage = self.table.storage(database.storage());
         Ok((join_small(changed, &storage)?, is_late || self.is_overtaken))
     }
@@ -245,6 +272,7 @@ impl Change {
                 true => None,
                 false => Some(self.over(current)?),
             };
+            self.unread = None;
             self.base = current.clone();
             self.ground = current.clone();
             self.is_overtaken = true;
