@@ -129,6 +129,11 @@ impl Statement {
         *self.compiled.lock() = Some(Arc::new(compiled));
     }
 
+    /// Forgets what the engine has made of it.
+    pub(crate) fn forget_compiled(&self) {
+        *self.compiled.lock() = None;
+    }
+
     /// Where the rows of the table that it creates are in a cluster, if it says so.
     pub fn distribution(&self) -> Option<&Distributed> {
         self.distribution.as_ref()

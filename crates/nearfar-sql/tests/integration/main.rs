@@ -4,6 +4,7 @@ mod answers;
 mod attached;
 mod cancellation;
 mod changes;
+mod compiled_joins;
 mod complexity;
 mod constraints;
 mod crashes;

@@ -227,9 +227,14 @@ impl Session {
         if self.distribution.is_none()
             && let Some(compiled) = Compiled::of(self, &state, &raw, (parameters, locking))
         {
+            let is_join = compiled.is_join();
             whole.keep_compiled(compiled);
             if let Some(result) = self.run_compiled(transaction, whole, parameters).await? {
                 return Ok(result);
+            }
+            // One of many rows has a generic plan.
+            if is_join {
+                whole.forget_compiled();
             }
         }
         check_patterns(&plan)?;

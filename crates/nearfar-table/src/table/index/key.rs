@@ -43,16 +43,21 @@ enum KeyBytes {
     Rows(Rows),
 }
 
+impl KeyBytes {
+    fn iter(&self) -> impl Iterator<Item = &[u8]> {
+        let (fixed, rows) = match self {
+            Self::Fixed(keys) => (Some(keys.iter()), None),
+            Self::Rows(rows) => (None, Some(rows.iter().map(|row| row.data()))),
+        };
+        let fixed = fixed.into_iter().flatten();
+        fixed.chain(rows.into_iter().flatten())
+    }
+}
+
 impl Keys {
     /// The key of each row, and whether it has a null.
     pub fn iter(&self) -> impl Iterator<Item = (&[u8], bool)> {
-        let (fixed, rows) = match &self.bytes {
-            KeyBytes::Fixed(keys) => (Some(keys.iter()), None),
-            KeyBytes::Rows(rows) => (None, Some(rows.iter().map(|row| row.data()))),
-        };
-        let fixed = fixed.into_iter().flatten();
-        let keys = fixed.chain(rows.into_iter().flatten());
-        keys.zip(self.has_null.iter().copied())
+        self.bytes.iter().zip(self.has_null.iter().copied())
     }
 
     /// A number of each key of an index that has no null, of which different keys seldom have the same.
@@ -73,6 +78,16 @@ fn sort_field(schema: &Schema, column: &IndexColumn) -> SortField {
         nulls_first: column.nulls_first,
     };
     SortField::new_with_options(schema.field(column.column).data_type().clone(), options)
+}
+
+/// Whether each row of values has a null.
+fn with_nulls(values: &[ArrayRef]) -> Vec<bool> {
+    let mut has_null = vec![false; values.first().map_or(0, |values| values.len())];
+    for nulls in values.iter().filter_map(|values| values.logical_nulls()) {
+        let flags = has_null.iter_mut().zip(nulls.iter());
+        flags.for_each(|(flag, is_valid)| *flag |= !is_valid);
+    }
+    has_null
 }
 
 impl KeyEncoder {
@@ -99,19 +114,29 @@ impl KeyEncoder {
     /// # Errors
     /// Values of other types than the columns'.
     pub fn keys(&self, values: &[ArrayRef]) -> Result<Keys, TableError> {
-        let fixed = self
-            .fixed(values)
-            .filter(|_| values.len() == self.columns.len());
-        let bytes = match fixed {
-            Some(keys) => KeyBytes::Fixed(keys),
-            None => KeyBytes::Rows(self.converter.convert_columns(values)?),
-        };
-        let mut has_null = vec![false; values.first().map_or(0, |values| values.len())];
-        for nulls in values.iter().filter_map(|values| values.logical_nulls()) {
-            let flags = has_null.iter_mut().zip(nulls.iter());
-            flags.for_each(|(flag, is_valid)| *flag |= !is_valid);
+        Ok(Keys {
+            bytes: self.encoded(values)?,
+            has_null: with_nulls(values),
+        })
+    }
+
+    /// The bytes that keys begin with whose first columns have these values, row by row: whole keys where there are
+    /// values for all columns.
+    fn encoded(&self, values: &[ArrayRef]) -> Result<KeyBytes, TableError> {
+        if let Some(keys) = self.fixed(values) {
+            return Ok(KeyBytes::Fixed(keys));
         }
-        Ok(Keys { bytes, has_null })
+        let converter = match values.len() == self.columns.len() {
+            true => Some(&self.converter),
+            false => values
+                .len()
+                .checked_sub(1)
+                .and_then(|at| self.of_first.get(at)),
+        };
+        let converter = converter.ok_or_else(|| TableError::Internal {
+            message: "values of none of an index's columns, or of more than it has".to_owned(),
+        })?;
+        Ok(KeyBytes::Rows(converter.convert_columns(values)?))
     }
 
     /// The keys of values of the first columns, if all of these have a fixed width.
@@ -162,17 +187,29 @@ impl KeyEncoder {
         if values.is_empty() {
             return Ok(Box::default());
         }
-        if let Some(keys) = self.fixed(values) {
-            return Ok(keys.iter().next().unwrap_or_default().into());
-        }
-        let converter = match values.len() == self.columns.len() {
-            true => Some(&self.converter),
-            false => self.of_first.get(values.len() - 1),
-        };
-        let converter = converter.ok_or_else(|| TableError::Internal {
-            message: "more values than an index has columns".to_owned(),
-        })?;
-        Ok(converter.convert_columns(values)?.row(0).data().into())
+        let keys = self.encoded(values)?;
+        Ok(keys.iter().next().unwrap_or_default().into())
+    }
+
+    /// For each row of values of the first columns, the keys whose first columns have them. None for a row with a null,
+    /// which no value equals.
+    ///
+    /// # Errors
+    /// As [`Self::range`]; no values.
+    pub fn ranges(&self, values: &[ArrayRef]) -> Result<Vec<Option<KeyRange>>, TableError> {
+        let is_whole_key = values.len() == self.columns.len();
+        let keys = self.encoded(values)?;
+        let ranges = keys.iter().zip(with_nulls(values));
+        let ranges = ranges.map(|(prefix, has_null)| {
+            (!has_null).then(|| KeyRange {
+                from: prefix.into(),
+                to: None,
+                prefix: prefix.into(),
+                is_whole_key,
+                has_null,
+            })
+        });
+        Ok(ranges.collect())
     }
 
     /// The keys and identities of `rows` of a part.

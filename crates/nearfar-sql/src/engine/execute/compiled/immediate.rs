@@ -11,6 +11,7 @@ use crate::engine::session::Session;
 use crate::engine::stream::StatementResult;
 use crate::error::EngineError;
 use crate::sql::{Statement, StatementKind, TransactionCommand};
+use nearfar_table::table::Table;
 use nearfar_table::transaction::{CloseOnDrop, CommitGate, Transaction, WaitingCommit};
 
 /// What became of a statement that was to be run without a wait.
@@ -213,10 +214,8 @@ impl Session {
     }
 }
 
-/// Whether somebody has locked the table of a statement.
+/// Whether somebody has locked a table of a statement.
 fn meets_locked(compiled: &Compiled, transaction: &Transaction) -> bool {
-    transaction.meets_locked_tables()
-        && compiled
-            .table()
-            .is_some_and(|(table, _)| transaction.meets_locked(table.id()))
+    let is_locked = |table: &Arc<Table>| transaction.meets_locked(table.id());
+    transaction.meets_locked_tables() && compiled.tables().0.iter().any(is_locked)
 }

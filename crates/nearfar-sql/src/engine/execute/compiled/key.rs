@@ -2,16 +2,16 @@
 
 use arrow::array::{Array, ArrayRef, new_empty_array};
 use arrow::compute::{SortOptions, concat};
-use arrow::datatypes::DataType;
-use datafusion::common::{ScalarValue, TableReference};
+use arrow::datatypes::{DataType, Field};
+use datafusion::common::{Column, ScalarValue, TableReference};
 use datafusion::datasource::source_as_provider;
 use datafusion::logical_expr::utils::split_conjunction;
 use datafusion::logical_expr::{BinaryExpr, Expr, LogicalPlan, Operator};
 use nearfar_memory::TierBytes;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, OnceLock, Weak};
 
-use super::expressions::parameter_of;
+use super::expressions::{RowValues, parameter_of};
 use crate::engine::session::Session;
 use crate::error::EngineError;
 use crate::scan::{best_index, is_read, provider_of, table_of};
@@ -69,13 +69,66 @@ pub struct KeyedRows {
 
 /// A value of a key.
 #[derive(Debug, Clone)]
-enum KeyValue {
+pub enum KeyValue {
     /// That of a parameter, counted from 0, if it has the type that it is cast to.
     Parameter(usize, Option<DataType>),
     Constant(ScalarValue),
 }
 
+/// Rows that a statement has found.
+pub trait FoundRows {
+    /// Number of rows.
+    fn len(&self) -> usize;
+
+    /// Keeps some of the rows, which are ascending.
+    fn keep(&mut self, rows: &[usize]);
+
+    /// The values of some columns of the rows; none where they are not in memory.
+    ///
+    /// # Errors
+    /// Columns that can't be read.
+    fn values(
+        &self,
+        session: &Session,
+        columns: &[usize],
+    ) -> Result<Option<Vec<ArrayRef>>, EngineError>;
+
+    /// The rows that pass `conditions`; none where the columns are not in memory.
+    ///
+    /// # Errors
+    /// Columns that can't be read, and those of the conditions.
+    fn passing(
+        &self,
+        session: &Session,
+        conditions: &RowValues,
+        parameters: &[ScalarValue],
+    ) -> Result<Option<Vec<usize>>, EngineError> {
+        let Some(values) = self.values(session, conditions.columns())? else {
+            return Ok(None);
+        };
+        Ok(Some(conditions.passing((&values, self.len()), parameters)?))
+    }
+
+    /// Keeps the rows that pass `conditions`. False where the columns are not in memory, and nothing is done.
+    ///
+    /// # Errors
+    /// As [`Self::passing`].
+    fn keep_passing(
+        &mut self,
+        session: &Session,
+        conditions: &RowValues,
+        parameters: &[ScalarValue],
+    ) -> Result<bool, EngineError> {
+        let passing = self.passing(session, conditions, parameters)?;
+        if let Some(passing) = &passing {
+            self.keep(passing);
+        }
+        Ok(passing.is_some())
+    }
+}
+
 /// Rows of a snapshot.
+#[derive(Debug, Clone)]
 pub struct Places {
     pub snapshot: Snapshot,
     /// Parts and rows in them, ascending.
@@ -83,6 +136,11 @@ pub struct Places {
 }
 
 impl Places {
+    /// Rows of parts of a snapshot, by part and row, ascending.
+    pub fn new(snapshot: Snapshot, at: Vec<(usize, usize)>) -> Self {
+        Self { snapshot, at }
+    }
+
     /// The identities of the rows.
     pub fn ids(&self) -> Vec<RowId> {
         let parts = self.snapshot.parts();
@@ -90,23 +148,44 @@ impl Places {
         ids.collect()
     }
 
-    /// Number of rows.
-    pub fn len(&self) -> usize {
+    /// The values of one column in rows of one part, which its slot counts if `is_counted`, and `read` their bytes.
+    fn column(
+        &self,
+        (part, rows): (usize, RowSet<'_>),
+        column: usize,
+        (is_counted, read): (bool, Option<&mut TierBytes>),
+    ) -> Result<Option<ArrayRef>, EngineError> {
+        let segment = &self.snapshot.parts()[part].segment;
+        if let Some(written) = segment.written() {
+            return Ok(Some(written.read(column, rows)?));
+        }
+        let slot = &segment.columns()[column];
+        let Some(in_memory) = slot.in_memory() else {
+            return Ok(None);
+        };
+        if is_counted {
+            slot.record(rows);
+        }
+        if let Some(read) = read {
+            *read += in_memory.bytes_read(rows);
+        }
+        let data_type = self.snapshot.schema().field(column).data_type();
+        Ok(Some(in_memory.read(rows, data_type)?))
+    }
+}
+
+impl FoundRows for Places {
+    fn len(&self) -> usize {
         self.at.len()
     }
 
-    /// Keeps some of the rows, which are ascending.
-    pub fn keep(&mut self, rows: &[usize]) {
+    fn keep(&mut self, rows: &[usize]) {
         if rows.len() < self.at.len() {
             self.at = rows.iter().map(|row| self.at[*row]).collect();
         }
     }
 
-    /// The values of some columns of the rows; none where they are not in memory.
-    ///
-    /// # Errors
-    /// Columns that can't be read.
-    pub fn values(
+    fn values(
         &self,
         session: &Session,
         columns: &[usize],
@@ -148,31 +227,6 @@ impl Places {
         });
         values.collect::<Result<_, EngineError>>().map(Some)
     }
-
-    /// The values of one column in rows of one part, which its slot counts if `is_counted`, and `read` their bytes.
-    fn column(
-        &self,
-        (part, rows): (usize, RowSet<'_>),
-        column: usize,
-        (is_counted, read): (bool, Option<&mut TierBytes>),
-    ) -> Result<Option<ArrayRef>, EngineError> {
-        let segment = &self.snapshot.parts()[part].segment;
-        if let Some(written) = segment.written() {
-            return Ok(Some(written.read(column, rows)?));
-        }
-        let slot = &segment.columns()[column];
-        let Some(in_memory) = slot.in_memory() else {
-            return Ok(None);
-        };
-        if is_counted {
-            slot.record(rows);
-        }
-        if let Some(read) = read {
-            *read += in_memory.bytes_read(rows);
-        }
-        let data_type = self.snapshot.schema().field(column).data_type();
-        Ok(Some(in_memory.read(rows, data_type)?))
-    }
 }
 
 /// Which rows of a range are wanted.
@@ -188,34 +242,42 @@ impl KeyedRows {
     /// The rows of `input`, a scan of a table, that `predicate` asks for, and which of the conditions of
     /// `predicate` that leaves to be looked at. `predicate` is as it was before types were decided.
     pub fn of(predicate: &Expr, input: &LogicalPlan) -> Option<(Self, Vec<usize>)> {
-        let scan = match input {
-            LogicalPlan::SubqueryAlias(alias) => alias.input.as_ref(),
-            other => other,
-        };
-        let LogicalPlan::TableScan(scan) = scan else {
-            return None;
-        };
-        if scan.fetch.is_some() || !scan.filters.is_empty() {
-            return None;
-        }
-        let provider = source_as_provider(&scan.source).ok()?;
-        let table = provider_of(provider.as_ref())?.table();
-        let (given, mut rest) = GivenValues::of(predicate, table);
+        let (name, table) = scanned(input)?;
+        let conditions = split_conjunction(predicate);
+        let column = |column: &Column| table.schema().index_of(&column.name).ok();
+        let conditions = conditions.into_iter().enumerate();
+        let (rows, used) = Self::best((name, &table), conditions.clone(), column)?;
+        let rest = (0..conditions.len()).filter(|at| !used.contains(at));
+        Some((rows, rest.collect()))
+    }
+
+    /// The rows of a table that `conditions`, each with its number, ask for, in which `place` knows the table's columns,
+    /// and the numbers of those that hold for all of these rows.
+    pub fn best<'a>(
+        (name, table): (&TableReference, &Arc<Table>),
+        conditions: impl Iterator<Item = (usize, &'a Expr)>,
+        place: impl Fn(&Column) -> Option<usize>,
+    ) -> Option<(Self, BTreeSet<usize>)> {
+        let given = GivenValues::of(conditions, place);
         let (index, key, bounds) = given.best_index(table)?;
-        let is_of_key = |column: &usize| {
-            let mut of_key = index.columns.iter().take(key.len());
-            of_key.any(|own| own.column == *column)
-        };
-        let others = given.equal.iter().filter(|(column, _)| !is_of_key(column));
-        rest.extend(others.map(|(_, (_, at))| *at));
-        rest.sort_unstable();
+        let of_key = index.columns.iter().take(key.len());
+        let used = of_key.filter_map(|own| given.equal.get(&own.column));
+        let used = used.map(|(_, at)| *at).collect();
         let rows = Self {
-            table: NamedTable::new(&scan.table_name, table),
+            table: NamedTable::new(name, table),
             index,
             key,
             bounds,
         };
-        Some((rows, rest))
+        Some((rows, used))
+    }
+
+    /// How well the conditions lead to the rows: whether they make a key of one row, how many columns have one value,
+    /// and how many bounds the next one has.
+    pub fn rank(&self) -> (bool, usize, usize) {
+        let is_key = self.index.role.is_unique() && self.key.len() == self.index.columns.len();
+        let bounds = usize::from(self.bounds.0.is_some()) + usize::from(self.bounds.1.is_some());
+        (is_key, self.key.len(), bounds)
     }
 
     /// Whether the index has the rows in this order, of columns by their places.
@@ -257,23 +319,15 @@ impl KeyedRows {
         let found = found.filter(|_| is_read(transaction, table, &snapshot));
         Ok(found.map(|mut at| {
             at.sort_unstable();
-            Places { snapshot, at }
+            Places::new(snapshot, at)
         }))
     }
 
     /// The values of the key and its bounds, if they can be compared as they are.
     fn values(&self, table: &Table, parameters: &[ScalarValue]) -> Option<KeyValues> {
         let value_at = |at: usize, value: &KeyValue| {
-            let value = match value {
-                KeyValue::Parameter(at, kind) => {
-                    let value = parameters.get(*at)?;
-                    let is_of_kind = |kind: &DataType| value.data_type() == *kind;
-                    kind.as_ref().is_none_or(is_of_kind).then_some(value)?
-                }
-                KeyValue::Constant(value) => value,
-            };
             let column = self.index.columns.get(at)?.column;
-            comparable(value, table.schema().field(column).data_type())
+            value.as_one_of(table.schema().field(column).data_type(), parameters)
         };
         let key = self.key.iter().enumerate();
         let key = key.map(|(at, value)| value_at(at, value));
@@ -310,66 +364,64 @@ struct GivenValues {
 }
 
 impl GivenValues {
-    /// What the conditions of `predicate` say, and the places of those that are to be looked at again in any case.
-    fn of(predicate: &Expr, table: &Table) -> (Self, Vec<usize>) {
+    /// What `conditions` say, in which `place` knows the columns.
+    fn of<'a>(
+        conditions: impl Iterator<Item = (usize, &'a Expr)>,
+        place: impl Fn(&Column) -> Option<usize>,
+    ) -> Self {
         let mut given = Self::default();
-        let mut rest = Vec::new();
-        for (at, condition) in split_conjunction(predicate).into_iter().enumerate() {
-            let is_enough = match condition {
+        for (at, condition) in conditions {
+            match condition {
                 Expr::Between(between) if !between.negated => {
-                    given.add(table, (&between.expr, Operator::GtEq, &between.low), at);
-                    given.add(table, (&between.expr, Operator::LtEq, &between.high), at);
-                    false
+                    given.add(&place, (&between.expr, Operator::GtEq, &between.low), at);
+                    given.add(&place, (&between.expr, Operator::LtEq, &between.high), at);
                 }
                 Expr::BinaryExpr(BinaryExpr { left, op, right }) => {
-                    given.add(table, (left, *op, right), at)
+                    given.add(&place, (left, *op, right), at);
                 }
-                _ => false,
-            };
-            if !is_enough {
-                rest.push(at);
+                _ => {}
             }
         }
-        (given, rest)
+        given
     }
 
-    /// Takes a comparison in. Whether it holds for all rows that have the value of [`Self::equal`].
-    fn add(&mut self, table: &Table, (left, operator, right): Comparison<'_>, at: usize) -> bool {
-        let (name, operator, value) = match (value_of(left), value_of(right)) {
+    /// Takes a comparison in.
+    fn add(
+        &mut self,
+        place: impl Fn(&Column) -> Option<usize>,
+        (left, operator, right): Comparison<'_>,
+        at: usize,
+    ) {
+        let (name, operator, value) = match (KeyValue::of(left), KeyValue::of(right)) {
             (None, Some(value)) => (left, Some(operator), value),
             (Some(value), None) => (right, operator.swap(), value),
-            _ => return false,
+            _ => return,
         };
         let (Expr::Column(column), Some(operator)) = (name, operator) else {
-            return false;
+            return;
         };
-        let Ok(column) = table.schema().index_of(&column.name) else {
-            return false;
+        let Some(column) = place(column) else {
+            return;
         };
         match operator {
             // Two conditions on one column need not be the same.
-            Operator::Eq if self.equal.contains_key(&column) => false,
             Operator::Eq => {
-                self.equal.insert(column, (value, at));
-                true
+                self.equal.entry(column).or_insert((value, at));
             }
             Operator::Gt | Operator::GtEq => {
                 self.lower.insert(column, value);
-                false
             }
             Operator::Lt | Operator::LtEq => {
                 self.upper.insert(column, value);
-                false
             }
-            _ => false,
+            _ => {}
         }
     }
 
     /// The index that they lead to rows by, the values of its first columns, and the bounds of the next one.
     fn best_index(&self, table: &Table) -> Option<DefinedUse> {
         let fields = table.schema().fields();
-        // Texts of a declared length are compared in a way of their own.
-        let is_plain = |column: usize| Declared::of(&fields[column]).is_none();
+        let is_plain = |column: usize| is_compared_as_stored(&fields[column]);
         let value = |column: usize| {
             let value = self.equal.get(&column).filter(|_| is_plain(column));
             value.map(|(value, _)| value.clone())
@@ -390,36 +442,78 @@ impl GivenValues {
 /// A comparison of two expressions.
 type Comparison<'a> = (&'a Expr, Operator, &'a Expr);
 
-fn value_of(expr: &Expr) -> Option<KeyValue> {
-    match expr {
-        Expr::Placeholder(placeholder) => {
-            parameter_of(placeholder).map(|at| KeyValue::Parameter(at, None))
-        }
-        Expr::Literal(value, _) => Some(KeyValue::Constant(value.clone())),
-        Expr::Cast(cast) => match value_of(&cast.expr)? {
-            KeyValue::Parameter(at, None) => Some(KeyValue::Parameter(
-                at,
-                Some(cast.field.data_type().clone()),
-            )),
+impl KeyValue {
+    /// The value that an expression is, whatever the row.
+    pub fn of(expr: &Expr) -> Option<Self> {
+        match expr {
+            Expr::Placeholder(placeholder) => {
+                parameter_of(placeholder).map(|at| Self::Parameter(at, None))
+            }
+            Expr::Literal(value, _) => Some(Self::Constant(value.clone())),
+            Expr::Cast(cast) => match Self::of(&cast.expr)? {
+                Self::Parameter(at, None) => {
+                    Some(Self::Parameter(at, Some(cast.field.data_type().clone())))
+                }
+                _ => None,
+            },
             _ => None,
-        },
-        _ => None,
+        }
+    }
+
+    /// The value as one of a column of type `kind`, if it can be compared as it is.
+    pub fn as_one_of(&self, kind: &DataType, parameters: &[ScalarValue]) -> Option<ArrayRef> {
+        let value = match self {
+            Self::Parameter(at, wanted) => {
+                let value = parameters.get(*at)?;
+                let is_wanted = |wanted: &DataType| value.data_type() == *wanted;
+                wanted.as_ref().is_none_or(is_wanted).then_some(value)?
+            }
+            Self::Constant(value) => value,
+        };
+        comparable(value, kind)
     }
 }
 
 /// A value as one of a column with the same meaning, where being equal means the same in both types.
 fn comparable(value: &ScalarValue, column: &DataType) -> Option<ArrayRef> {
     let given = value.data_type();
-    let is_like = given == *column
-        || given.is_integer() && column.is_integer()
-        || given.is_string() && column.is_string();
-    if value.is_null() || !is_like || column.is_floating() {
+    if value.is_null() || !are_alike(&given, column) {
         return None;
     }
     match given == *column {
         true => value.to_array().ok(),
         false => value.cast_to(column).ok()?.to_array().ok(),
     }
+}
+
+/// Whether values of a column are compared as they are stored: texts of a declared length are not.
+pub fn is_compared_as_stored(column: &Field) -> bool {
+    Declared::of(column).is_none()
+}
+
+/// Whether values of two types are equal exactly where they are as values of one of them.
+pub fn are_alike(one: &DataType, other: &DataType) -> bool {
+    let are_like = one == other
+        || one.is_integer() && other.is_integer()
+        || one.is_string() && other.is_string();
+    are_like && !other.is_floating()
+}
+
+/// The name and the table that a plan scans, if it is nothing but a scan.
+pub fn scanned(plan: &LogicalPlan) -> Option<(&TableReference, Arc<Table>)> {
+    let scan = match plan {
+        LogicalPlan::SubqueryAlias(alias) => alias.input.as_ref(),
+        other => other,
+    };
+    let LogicalPlan::TableScan(scan) = scan else {
+        return None;
+    };
+    if scan.fetch.is_some() || scan.projection.is_some() || !scan.filters.is_empty() {
+        return None;
+    }
+    let provider = source_as_provider(&scan.source).ok()?;
+    let table = provider_of(provider.as_ref())?.table();
+    Some((&scan.table_name, Arc::clone(table)))
 }
 
 impl Session {

@@ -1,5 +1,6 @@
 //! Statements that are carried out without being planned again: those that read or change the few rows that an
-//! index leads to, add rows of given values, or ask for nothing but constants.
+//! index leads to, or indexes of several tables that are joined, add rows of given values, or ask for nothing but
+//! constants.
 //!
 //! Such a statement is recognised when it is planned for the first time, and what it takes is kept with
 //! it. Each time that it runs, it is made sure that its table is still the one of that name, and has the
@@ -8,6 +9,7 @@
 mod expressions;
 mod immediate;
 mod insert;
+mod joined;
 mod key;
 mod returning;
 mod rows;
@@ -131,21 +133,28 @@ impl Compiled {
 }
 
 impl Compiled {
-    /// The table that it reads or changes, and how that is locked.
-    fn table(&self) -> Option<(Arc<Table>, TableLockMode)> {
+    /// The tables that it reads or changes, and how they are locked.
+    fn tables(&self) -> (Vec<Arc<Table>>, TableLockMode) {
         match &self.work {
-            Work::Constant(_) => None,
-            Work::Insert(rows) => Some((rows.table()?, TableLockMode::RowExclusive)),
+            Work::Constant(_) => (Vec::new(), TableLockMode::AccessShare),
+            Work::Insert(rows) => {
+                let table = rows.table().into_iter().collect();
+                (table, TableLockMode::RowExclusive)
+            }
             Work::Rows(rows) => {
-                let (table, locks_rows) = rows.table();
-                let mode = match (rows.changes_rows(), locks_rows) {
+                let mode = match (rows.changes_rows(), rows.locks_rows()) {
                     (true, _) => TableLockMode::RowExclusive,
                     (false, true) => TableLockMode::RowShare,
                     (false, false) => TableLockMode::AccessShare,
                 };
-                Some((table?, mode))
+                (rows.tables(), mode)
             }
         }
+    }
+
+    /// Whether it puts rows of several tables together.
+    pub fn is_join(&self) -> bool {
+        matches!(&self.work, Work::Rows(rows) if rows.is_join())
     }
 
     /// Whether it changes rows that have to be held against foreign keys, which may take a wait.
@@ -215,10 +224,11 @@ impl Session {
         let Some(compiled) = self.compiled(statement) else {
             return Ok(None);
         };
-        if transaction.meets_locked_tables()
-            && let Some((table, mode)) = compiled.table()
-        {
-            self.wait_for_table(transaction, &table, mode).await?;
+        if transaction.meets_locked_tables() {
+            let (tables, mode) = compiled.tables();
+            for table in tables {
+                self.wait_for_table(transaction, &table, mode).await?;
+            }
         }
         let outcome = loop {
             match self.attempt(&compiled, transaction, parameters)? {

@@ -10,7 +10,8 @@ use datafusion::logical_expr::{Expr, LogicalPlan};
 use std::sync::Arc;
 
 use super::expressions::{RowValues, is_plain, parameter_of, with_types};
-use super::key::{KeyedRows, Places, Wanted};
+use super::joined::{JoinedWork, Joins, Within};
+use super::key::{FoundRows, KeyedRows, Places, Wanted};
 use super::returning::Returning;
 use super::shape::{RowPlan, Verb, options_of};
 use super::totals::{Totals, are_plain};
@@ -25,7 +26,7 @@ use nearfar_table::table::{RowId, Table};
 use nearfar_table::transaction::{LockMode, RowLock, Transaction};
 
 /// Rows at most that a statement is carried out for where it was read: more take longer than planning it.
-const ROWS_MAX: usize = 256;
+const ROWS_MAX: usize = 512;
 
 /// What a statement does with rows that an index leads to.
 #[derive(Debug)]
@@ -34,6 +35,8 @@ pub struct KeyedWork {
     rows: KeyedRows,
     /// What has to be true of the rows beside their keys.
     conditions: RowValues,
+    /// How rows of other tables are put to them.
+    joins: Option<Joins>,
     /// What is asked for, or the rows' new values.
     values: Values,
     order: Option<Order>,
@@ -100,9 +103,20 @@ impl Limit {
 }
 
 impl KeyedWork {
-    /// The table whose rows are read or changed, while it is there, and whether they are locked.
-    pub fn table(&self) -> (Option<Arc<Table>>, bool) {
-        (self.rows.table.known(), self.lock.is_some())
+    /// The tables whose rows are read or changed, while they are there.
+    pub fn tables(&self) -> Vec<Arc<Table>> {
+        let joined = self.joins.iter().flat_map(Joins::tables);
+        self.rows.table.known().into_iter().chain(joined).collect()
+    }
+
+    /// Whether rows are locked that are not changed.
+    pub fn locks_rows(&self) -> bool {
+        self.lock.is_some()
+    }
+
+    /// Whether rows of several tables are put together.
+    pub fn is_join(&self) -> bool {
+        self.joins.is_some()
     }
 }
 
@@ -142,20 +156,19 @@ impl KeyedWork {
         if !all.all(is_plain) || !raw.totals.is_none_or(are_plain) {
             return None;
         }
-        let (rows, rest) = KeyedRows::of(raw.predicate, raw.input)?;
         let typed = with_types(state, plan, parameters)?;
         let typed = RowPlan::of(&typed)?;
-        let conditions = split_conjunction(typed.predicate);
-        if conditions.len() != split_conjunction(raw.predicate).len() {
-            return None;
-        }
         let schema: &DFSchema = typed.input.schema();
-        // Constants decide before anything is computed of the rows.
-        let (varying, constant): (Vec<&Expr>, Vec<_>) = rest
-            .iter()
-            .map(|at| conditions[*at])
-            .partition(|expr| expr.any_column_refs());
-        let conditions = constant.into_iter().chain(varying);
+        let (rows, conditions, joins, is_all) = match raw.input {
+            LogicalPlan::Join(_) => {
+                let joined = JoinedWork::of(state, &raw, &typed)?;
+                (joined.rows, joined.conditions, Some(joined.joins), false)
+            }
+            _ => {
+                let (rows, conditions, is_all) = of_one_table(state, &raw, &typed)?;
+                (rows, conditions, None, is_all)
+            }
+        };
         let values = match typed.totals {
             Some(totals) => Values::Totals(Totals::of(state, totals, &typed.exprs, schema)?),
             None => Values::Each(RowValues::of(state, &typed.exprs, schema)?),
@@ -172,11 +185,11 @@ impl KeyedWork {
             }
             None => true,
         };
-        let are_first = limit.is_some() && rest.is_empty() && are_ordered;
+        let are_first = limit.is_some() && is_all && are_ordered;
         // The rows that are locked are those that are given.
         let are_given = typed.totals.is_none() && (limit.is_none() || are_first);
         let is_locked_here = |locking: &RowLocking| {
-            are_given && locking.of.is_empty() && locking.wait != LockWait::Skip
+            are_given && joins.is_none() && locking.of.is_empty() && locking.wait != LockWait::Skip
         };
         if !locking.is_none_or(is_locked_here) {
             return None;
@@ -184,7 +197,8 @@ impl KeyedWork {
         Some(Self {
             verb: raw.verb,
             lock: locking.map(|locking| (locking.wait, locking.mode)),
-            conditions: RowValues::of(state, conditions, schema)?,
+            conditions,
+            joins,
             are_first,
             rows,
             values,
@@ -223,6 +237,7 @@ impl KeyedWork {
         let order = self.order.as_ref();
         takes_values
             && self.conditions.take(parameters)
+            && self.joins.as_ref().is_none_or(|it| it.take(parameters))
             && order.is_none_or(|order| order.by.take(parameters))
             && self
                 .returning
@@ -257,16 +272,23 @@ impl KeyedWork {
         let Some(mut places) = found else {
             return Ok(Attempt::Unknown);
         };
+        if let Some(joins) = &self.joins {
+            let within = Within {
+                session,
+                transaction,
+                parameters,
+            };
+            return match joins.rows(within, places, &self.conditions)? {
+                Some(rows) => self.read(session, (rows, limit), parameters, schema),
+                None => Ok(Attempt::Unknown),
+            };
+        }
         if self.changes_rows() && places.len() > 0 && !has_entries(&places.snapshot) {
             return Ok(Attempt::Unknown);
         }
-        let Some(values) = places.values(session, self.conditions.columns())? else {
+        if !places.keep_passing(session, &self.conditions, parameters)? {
             return Ok(Attempt::Unknown);
-        };
-        let passing = self
-            .conditions
-            .passing((&values, places.len()), parameters)?;
-        places.keep(&passing);
+        }
         if let Some((wait, mode)) = self.lock {
             transaction.check_writable(Action::LockRows.statement())?;
             let ids = places.ids();
@@ -297,7 +319,7 @@ impl KeyedWork {
     fn read(
         &self,
         session: &Session,
-        (mut places, limit): (Places, usize),
+        (mut places, limit): (impl FoundRows, usize),
         parameters: &[ScalarValue],
         schema: &SchemaRef,
     ) -> Result<Attempt, EngineError> {
@@ -397,6 +419,27 @@ impl KeyedWork {
             None => Outcome::Changed(command, 0),
         }))
     }
+}
+
+/// The rows of one table, the conditions that they have to pass beside, and whether there are none of these.
+fn of_one_table(
+    state: &SessionState,
+    raw: &RowPlan<'_>,
+    typed: &RowPlan<'_>,
+) -> Option<(KeyedRows, RowValues, bool)> {
+    let (rows, rest) = KeyedRows::of(raw.predicate, raw.input)?;
+    let conditions = split_conjunction(typed.predicate);
+    if conditions.len() != split_conjunction(raw.predicate).len() {
+        return None;
+    }
+    // Constants decide before anything is computed of the rows.
+    let (varying, constant): (Vec<&Expr>, Vec<_>) = rest
+        .iter()
+        .map(|at| conditions[*at])
+        .partition(|expr| expr.any_column_refs());
+    let conditions = constant.into_iter().chain(varying);
+    let conditions = RowValues::of(state, conditions, typed.input.schema())?;
+    Some((rows, conditions, rest.is_empty()))
 }
 
 /// The first `limit` of rows in the order of the values in `by`.
