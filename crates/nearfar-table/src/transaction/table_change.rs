@@ -143,12 +143,12 @@ impl Change {
                 added: new.clone(),
             });
         }
-        self.main.extend_from_slice(&main);
-        self.deleted.extend_from_slice(&ids);
         self.delta.extend(delta.clone());
         let parts = self.delta.len();
         let own = std::mem::take(&mut self.delta);
         self.delta = join_own(self.table.schema(), own, storage)?;
+        self.main.extend_from_slice(&main);
+        self.deleted.extend_from_slice(&ids);
         match self.delta.len() == parts {
             true => {
                 self.unread = Some(Unread {

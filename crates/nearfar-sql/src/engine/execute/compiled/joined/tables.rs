@@ -9,6 +9,9 @@ use std::sync::Arc;
 
 use crate::engine::execute::compiled::key::scanned;
 
+/// Tables at most that are joined without a plan: statements keep the thread that has read them.
+const TABLES_MAX: usize = 8;
+
 /// Tables that a plan joins, in the order of their columns.
 #[derive(Default)]
 pub struct JoinedTables<'a> {
@@ -54,6 +57,9 @@ impl<'a> JoinedTables<'a> {
     }
 
     fn add_table(&mut self, scan: &'a LogicalPlan, is_optional: bool) -> Option<()> {
+        if self.tables.len() == TABLES_MAX {
+            return None;
+        }
         let (name, table) = scanned(scan)?;
         let first = self.tables.last().map_or(0, |last| last.columns.end);
         self.tables.push(JoinedTable {
