@@ -224,18 +224,10 @@ impl Session {
         }
         self.check_access(transaction, &plan)?;
         self.check_distribution(whole)?;
-        if self.distribution.is_none()
-            && let Some(compiled) = Compiled::of(self, &state, &raw, (parameters, locking))
-        {
-            let is_join = compiled.is_join();
-            whole.keep_compiled(compiled);
-            if let Some(result) = self.run_compiled(transaction, whole, parameters).await? {
-                return Ok(result);
-            }
-            // One of many rows has a generic plan.
-            if is_join {
-                whole.forget_compiled();
-            }
+        let given = (&raw, parameters);
+        let compiled = self.run_first(transaction, &state, whole, (given, locking));
+        if let Some(result) = compiled.await? {
+            return Ok(result);
         }
         check_patterns(&plan)?;
         self.wait_for_tables(transaction, &plan, locking.is_some())
@@ -279,6 +271,31 @@ impl Session {
                 Ok(result)
             }
         }
+    }
+
+    /// Runs a statement, whose plan was made before its parameters were put in, as one that is not planned again from now
+    /// on. None where it has to be planned, and nothing is done.
+    async fn run_first(
+        &self,
+        transaction: &Arc<Transaction>,
+        state: &SessionState,
+        whole: &Statement,
+        ((raw, parameters), locking): ((&LogicalPlan, &[ScalarValue]), Option<&RowLocking>),
+    ) -> Result<Option<StatementResult>, EngineError> {
+        if self.distribution.is_some() {
+            return Ok(None);
+        }
+        let Some(compiled) = Compiled::of(self, state, raw, (parameters, locking)) else {
+            return Ok(None);
+        };
+        let is_join = compiled.is_join();
+        whole.keep_compiled(compiled);
+        let result = self.run_compiled(transaction, whole, parameters).await?;
+        // A join of many rows has a generic plan.
+        if result.is_none() && is_join {
+            whole.forget_compiled();
+        }
+        Ok(result)
     }
 
     /// Refuses to distribute a table where there is no cluster.

@@ -26,6 +26,9 @@ pub struct Order<'a> {
 /// The index of a step, and the values of its first columns.
 type Found = (Arc<IndexDefinition>, Vec<StepValue>);
 
+/// The same, with the conditions that say so.
+type FoundBy = (Arc<IndexDefinition>, Vec<(StepValue, usize)>);
+
 impl<'a> Order<'a> {
     pub fn new(joined: &'a JoinedTables<'a>, schema: &'a DFSchema) -> Self {
         Self {
@@ -93,13 +96,8 @@ impl<'a> Order<'a> {
         }))
     }
 
-    /// The index that leads to rows of a table by values that are given and those of tables before, with the
-    /// conditions that say so.
-    fn step(
-        &self,
-        joined: &JoinedTable<'_>,
-        of: Option<usize>,
-    ) -> Option<(Arc<IndexDefinition>, Vec<(StepValue, usize)>)> {
+    /// The index that leads to rows of a table by values that are given and those of tables before.
+    fn step(&self, joined: &JoinedTable<'_>, of: Option<usize>) -> Option<FoundBy> {
         let fields = joined.table.schema().fields();
         let value = |column: usize| {
             if !is_compared_as_stored(&fields[column]) {
