@@ -63,7 +63,38 @@ impl RowIds {
         other
             .runs()
             .for_each(|(first, rows)| builder.push(first, rows));
-        builder.finish()
+        let range = match (self.rows, other.rows) {
+            (0, _) => other.range.clone(),
+            (_, 0) => self.range.clone(),
+            _ => self.range.start.min(other.range.start)..self.range.end.max(other.range.end),
+        };
+        let mut ids = Self {
+            runs: builder.runs,
+            by_id: self.by_id.clone(),
+            rows: builder.rows,
+            range,
+        };
+        (self.runs.len()..ids.runs.len()).for_each(|run| ids.enter(run));
+        ids
+    }
+
+    /// Puts a run behind those before it where its identities belong.
+    fn enter(&mut self, run: usize) {
+        let first_of = |run: usize| self.runs[run].first;
+        let first = first_of(run);
+        if self.by_id.is_empty() {
+            if run
+                .checked_sub(1)
+                .is_none_or(|before| first_of(before) < first)
+            {
+                return;
+            }
+            self.by_id = (0..run as u32).collect();
+        }
+        let at = self
+            .by_id
+            .partition_point(|before| first_of(*before as usize) < first);
+        self.by_id.insert(at, run as u32);
     }
 
     fn id_in(&self, run: usize, row: usize) -> RowId {
