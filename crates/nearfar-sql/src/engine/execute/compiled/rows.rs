@@ -10,7 +10,7 @@ use datafusion::logical_expr::{Expr, LogicalPlan};
 use std::sync::Arc;
 
 use super::expressions::{RowValues, is_plain, parameter_of, with_types};
-use super::joined::{JoinedWork, Joins, Within};
+use super::joined::{self, JoinedWork, Joins, Within};
 use super::key::{FoundRows, KeyedRows, Places, Wanted};
 use super::returning::Returning;
 use super::shape::{RowPlan, Verb, options_of};
@@ -156,17 +156,18 @@ impl KeyedWork {
         if !all.all(is_plain) || !raw.totals.is_none_or(are_plain) {
             return None;
         }
+        let lead = Lead::of(&raw)?;
         let typed = with_types(state, plan, parameters)?;
         let typed = RowPlan::of(&typed)?;
         let schema: &DFSchema = typed.input.schema();
-        let (rows, conditions, joins, is_all) = match raw.input {
-            LogicalPlan::Join(_) => {
-                let joined = JoinedWork::of(state, &raw, &typed)?;
+        let (rows, conditions, joins, is_all) = match lead {
+            Lead::Several(rows, order) => {
+                let joined = JoinedWork::of(state, (rows, &order), &typed)?;
                 (joined.rows, joined.conditions, Some(joined.joins), false)
             }
-            _ => {
-                let (rows, conditions, is_all) = of_one_table(state, &raw, &typed)?;
-                (rows, conditions, None, is_all)
+            Lead::One(rows, rest) => {
+                let conditions = left(state, (&raw, &typed), &rest)?;
+                (rows, conditions, None, rest.is_empty())
             }
         };
         let values = match typed.totals {
@@ -421,13 +422,36 @@ impl KeyedWork {
     }
 }
 
-/// The rows of one table, the conditions that they have to pass beside, and whether there are none of these.
-fn of_one_table(
+/// How indexes lead to the rows of a plan.
+enum Lead<'a> {
+    /// To those of one table, and the conditions that are left to be looked at.
+    One(KeyedRows, Vec<usize>),
+    /// To those of several that are joined, in this order.
+    Several(KeyedRows, joined::Order<'a>),
+}
+
+impl<'a> Lead<'a> {
+    /// None where they don't.
+    fn of(plan: &RowPlan<'a>) -> Option<Self> {
+        match plan.input {
+            LogicalPlan::Join(_) => {
+                let (rows, order) = joined::Order::of(plan)?;
+                Some(Self::Several(rows, order))
+            }
+            _ => {
+                let (rows, rest) = KeyedRows::of(plan.predicate, plan.input)?;
+                Some(Self::One(rows, rest))
+            }
+        }
+    }
+}
+
+/// Those of the conditions of a plan of one table that are left to be looked at, by their places.
+fn left(
     state: &SessionState,
-    raw: &RowPlan<'_>,
-    typed: &RowPlan<'_>,
-) -> Option<(KeyedRows, RowValues, bool)> {
-    let (rows, rest) = KeyedRows::of(raw.predicate, raw.input)?;
+    (raw, typed): (&RowPlan<'_>, &RowPlan<'_>),
+    rest: &[usize],
+) -> Option<RowValues> {
     let conditions = split_conjunction(typed.predicate);
     if conditions.len() != split_conjunction(raw.predicate).len() {
         return None;
@@ -438,8 +462,7 @@ fn of_one_table(
         .map(|at| conditions[*at])
         .partition(|expr| expr.any_column_refs());
     let conditions = constant.into_iter().chain(varying);
-    let conditions = RowValues::of(state, conditions, typed.input.schema())?;
-    Some((rows, conditions, rest.is_empty()))
+    RowValues::of(state, conditions, typed.input.schema())
 }
 
 /// The first `limit` of rows in the order of the values in `by`.

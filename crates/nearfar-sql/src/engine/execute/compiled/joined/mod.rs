@@ -14,15 +14,15 @@ use std::collections::BTreeSet;
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::expressions::{RowValues, is_plain};
+use super::expressions::RowValues;
 use super::key::{FoundRows, KeyValue, KeyedRows, NamedTable, Places};
-use super::shape::{RowPlan, Verb};
+use super::shape::RowPlan;
 use crate::engine::session::Session;
 use crate::error::EngineError;
 use crate::scan::is_read;
 use nearfar_table::table::{IndexDefinition, Table};
 use nearfar_table::transaction::Transaction;
-use order::Order;
+pub use order::Order;
 use places::{JoinedPair, JoinedPlaces};
 use tables::JoinedTables;
 
@@ -55,7 +55,7 @@ struct Step {
 
 /// A value of a key.
 #[derive(Debug, Clone)]
-enum StepValue {
+pub enum StepValue {
     Given(KeyValue),
     /// That of a column of a table before, by its place among those of all.
     Column(usize),
@@ -69,29 +69,18 @@ pub struct JoinedWork {
 }
 
 impl JoinedWork {
-    /// What is done for `raw`, whose types are decided in `typed`. None for what is not nothing but a join of tables to
-    /// whose rows indexes lead.
-    pub fn of(state: &SessionState, raw: &RowPlan<'_>, typed: &RowPlan<'_>) -> Option<Self> {
-        if raw.verb != Verb::Read {
+    /// What is done where indexes lead to the rows of a plan as in `order`, whose types are decided in `typed`.
+    pub fn of(
+        state: &SessionState,
+        (rows, order): (KeyedRows, &Order<'_>),
+        typed: &RowPlan<'_>,
+    ) -> Option<Self> {
+        let (raw, schema) = (&order.joined, typed.input.schema());
+        let typed = JoinedTables::of(typed.input, typed.predicate)?.conditions;
+        if raw.conditions.len() != typed.len() {
             return None;
         }
-        let (typed, schema) = (
-            JoinedTables::of(typed.input, typed.predicate)?.conditions,
-            typed.input.schema(),
-        );
-        let raw = &JoinedTables::of(raw.input, raw.predicate)?;
-        let exprs = raw.conditions.iter();
-        let are_plain = exprs.clone().all(|condition| is_plain(&condition.expr));
-        if !are_plain || exprs.len() != typed.len() {
-            return None;
-        }
-        let mut order = Order::new(raw, schema);
-        let rows = order.begin()?;
-        let mut found = Vec::new();
-        while let Some(next) = order.follow() {
-            found.push(next?);
-        }
-        let mut steps = Vec::with_capacity(found.len());
+        let mut steps = Vec::with_capacity(order.steps.len());
         let conditions = |at: usize, of: Option<usize>| {
             let own = order
                 .left_at(at, of)
@@ -101,7 +90,7 @@ impl JoinedWork {
                 own.partition(|expr| expr.any_column_refs());
             RowValues::of(state, constant.into_iter().chain(varying), schema)
         };
-        for (at, (index, key)) in found.into_iter().enumerate() {
+        for (at, (index, key)) in order.steps.iter().enumerate() {
             let place = order.tables[at + 1];
             let joined = &raw.tables[place];
             let optional = match joined.is_optional {
@@ -110,8 +99,8 @@ impl JoinedWork {
             };
             steps.push(Step {
                 table: NamedTable::new(joined.name, &joined.table),
-                index,
-                key,
+                index: Arc::clone(index),
+                key: key.clone(),
                 columns: joined.columns.clone(),
                 optional,
                 conditions: conditions(at + 1, None)?,

@@ -7,36 +7,56 @@ use std::sync::Arc;
 
 use super::StepValue;
 use super::tables::{JoinedTable, JoinedTables};
+use crate::engine::execute::compiled::expressions::is_plain;
 use crate::engine::execute::compiled::key::{
     KeyValue, KeyedRows, are_alike, is_compared_as_stored,
 };
+use crate::engine::execute::compiled::shape::{RowPlan, Verb};
 use crate::scan::best_index;
 use nearfar_table::table::IndexDefinition;
 
-/// An order in which tables are joined, while it is found.
+/// An order in which tables are joined by their indexes.
 pub struct Order<'a> {
-    joined: &'a JoinedTables<'a>,
+    pub joined: JoinedTables<'a>,
     schema: &'a DFSchema,
     /// The tables, by their places in the plan.
     pub tables: Vec<usize>,
+    /// How the rows of each table but the first are found.
+    pub steps: Vec<Found>,
     /// Conditions that hold for all rows that are looked up.
     used: BTreeSet<usize>,
 }
 
 /// The index of a step, and the values of its first columns.
-type Found = (Arc<IndexDefinition>, Vec<StepValue>);
+pub type Found = (Arc<IndexDefinition>, Vec<StepValue>);
 
 /// The same, with the conditions that say so.
 type FoundBy = (Arc<IndexDefinition>, Vec<(StepValue, usize)>);
 
 impl<'a> Order<'a> {
-    pub fn new(joined: &'a JoinedTables<'a>, schema: &'a DFSchema) -> Self {
-        Self {
-            joined,
-            schema,
-            tables: Vec::new(),
-            used: BTreeSet::new(),
+    /// The rows to begin with, and the order in which others are put to them. `plan` is as it was before types were
+    /// decided. None for what is not nothing but a join of tables to whose rows indexes lead.
+    pub fn of(plan: &RowPlan<'a>) -> Option<(KeyedRows, Self)> {
+        if plan.verb != Verb::Read {
+            return None;
         }
+        let mut order = Self {
+            joined: JoinedTables::of(plan.input, plan.predicate)?,
+            schema: plan.input.schema(),
+            tables: Vec::new(),
+            steps: Vec::new(),
+            used: BTreeSet::new(),
+        };
+        let mut conditions = order.joined.conditions.iter();
+        if !conditions.all(|condition| is_plain(&condition.expr)) {
+            return None;
+        }
+        let rows = order.begin()?;
+        while order.tables.len() < order.joined.tables.len() {
+            let next = order.follow()?;
+            order.steps.push(next);
+        }
+        Some((rows, order))
     }
 
     fn place(&self, expr: &Expr) -> Option<usize> {
@@ -47,7 +67,7 @@ impl<'a> Order<'a> {
     }
 
     /// The rows to begin with: those of the table whose index most conditions lead to.
-    pub fn begin(&mut self) -> Option<KeyedRows> {
+    fn begin(&mut self) -> Option<KeyedRows> {
         let tables = self.joined.tables.iter().enumerate();
         let found = tables.filter(|(_, joined)| !joined.is_optional);
         let found = found.filter_map(|(at, joined)| {
@@ -68,12 +88,8 @@ impl<'a> Order<'a> {
         Some(rows)
     }
 
-    /// The table whose rows are looked up next. None where there is none left, and `Some(None)` where no index leads
-    /// to rows of those that are.
-    pub fn follow(&mut self) -> Option<Option<Found>> {
-        if self.tables.len() == self.joined.tables.len() {
-            return None;
-        }
+    /// How the rows of the next table are found. None where no index leads to rows of those that are left.
+    fn follow(&mut self) -> Option<Found> {
         let tables = self.joined.tables.iter().enumerate();
         let found = tables.filter_map(|(at, joined)| {
             let is_first = || (0..at).all(|before| self.tables.contains(&before));
@@ -83,17 +99,15 @@ impl<'a> Order<'a> {
                 .then(|| Some((at, self.step(joined, of)?)))
                 .flatten()
         });
-        let best = found.max_by_key(|(_, (index, key))| {
+        let (at, (index, key)) = found.max_by_key(|(_, (index, key))| {
             let is_key = index.role.is_unique() && key.len() == index.columns.len();
             (is_key, key.len())
-        });
-        Some(best.map(|(at, (index, key))| {
-            self.tables.push(at);
-            self.used
-                .extend(key.iter().map(|(_, condition)| *condition));
-            let key = key.into_iter().map(|(value, _)| value);
-            (index, key.collect())
-        }))
+        })?;
+        self.tables.push(at);
+        self.used
+            .extend(key.iter().map(|(_, condition)| *condition));
+        let key = key.into_iter().map(|(value, _)| value);
+        Some((index, key.collect()))
     }
 
     /// The index that leads to rows of a table by values that are given and those of tables before.
