@@ -156,7 +156,7 @@ impl<'a> Order<'a> {
         (is_before && is_comparable).then_some(StepValue::Column(other))
     }
 
-    /// The conditions that are looked at once the table that is joined at `at` has its rows: those for rows of the
+    /// The conditions that are looked at when the table that is joined at `at` has its rows: those for rows of the
     /// optional table `of`, or those for all.
     pub fn left_at(&self, at: usize, of: Option<usize>) -> impl Iterator<Item = usize> {
         let conditions = self.joined.conditions.iter().enumerate();
