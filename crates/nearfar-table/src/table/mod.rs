@@ -56,7 +56,7 @@ pub use rules::{CheckRule, IdentityKind, Reference, ReferenceAction, ReferenceCh
 pub use segment::{ColumnSlot, Segment, StoredColumn};
 pub use sketch::DistinctSketch;
 pub use sketches::{ColumnSketches, SegmentSketches, StoredSketches};
-pub use snapshot::{Part, RowIsGone, Snapshot};
+pub use snapshot::{Part, PartContents, RowIsGone, Snapshot};
 pub use statistics::{ColumnSummary, DistinctCount, TableSummary};
 pub(crate) use zeros::batch_with_one_zero;
 pub use zeros::with_one_zero;
