@@ -97,13 +97,13 @@ async fn joins_by_keys_give_what_is_planned() {
         "SELECT l.n FROM lines l LEFT JOIN items i ON i.code = l.item WHERE l.o = $1 AND i.code IS NULL ORDER BY 1",
         "SELECT l.n, o.id FROM lines l JOIN orders o ON o.id = l.n WHERE l.o = $1 AND o.id <> 1 AND l.amount / (o.id - 1) > 0",
         "SELECT c.id, o.id FROM customers c JOIN orders o ON o.id = $2 WHERE c.id = $1",
-        "SELECT i.code, l.o FROM items i JOIN lines l ON l.item = i.code WHERE i.code = 'item ' || 3 AND l.n = $2 AND l.o <> $1 ORDER BY 2",
         "SELECT i.code, l.o FROM items i JOIN lines l ON l.item = i.code WHERE i.code = 'item 3' AND l.n = $2 AND l.o <> $1 ORDER BY 2",
     ];
     let not_compiled = [
         // Texts of a declared length are compared without the blanks behind them.
         "SELECT o.id FROM orders o JOIN items i ON i.kind = o.note WHERE o.id = $1 AND i.weight < $2 ORDER BY 1",
         "SELECT o.id FROM orders o JOIN items i ON i.code = o.note WHERE o.id = $1 AND i.weight < $2 ORDER BY 1",
+        "SELECT i.code, l.o FROM items i JOIN lines l ON l.item = i.code WHERE i.code = 'item ' || 3 AND l.n = $2 AND l.o <> $1 ORDER BY 2",
         "SELECT o.id FROM orders o RIGHT JOIN customers c ON c.id = o.customer WHERE o.id = $1 AND c.id > $2",
         "SELECT o.id FROM orders o JOIN (SELECT id FROM customers) c ON c.id = o.customer WHERE o.id = $1 AND c.id > $2",
         "SELECT o.id FROM orders o JOIN customers c ON c.region = o.customer WHERE o.id = $1 AND c.id > $2",
