@@ -302,7 +302,9 @@ fn best_ranges<'a>(
     let Some(found) = best_index(snapshot, value, bounds) else {
         return Ok(None);
     };
-    let IndexUse { index, key, bounds } = found;
+    let IndexUse {
+        index, key, bounds, ..
+    } = found;
     let is_each = |part: &KeyPart| matches!(part, KeyPart::Each(_));
     let list = list.filter(|_| key.iter().any(is_each));
     let ranges = (0..list.map_or(1, NamedList::len)).map(move |at| {
@@ -322,7 +324,13 @@ pub struct IndexUse<'a, V> {
     pub key: Vec<V>,
     /// The least and the largest value of the column behind these.
     pub bounds: (Option<V>, Option<V>),
+    /// How well they lead to rows.
+    pub rank: IndexRank,
 }
+
+/// Whether the values of an index are the key of one row, of how many columns they are, and how many bounds the next one
+/// has. The more, the fewer rows.
+pub type IndexRank = (bool, usize, usize);
 
 /// The index of whose first columns most have a `value`, and then of whose next column most `bounds` are given; before
 /// others one in which the values are the key of one row. Columns are given by their places.
@@ -345,9 +353,13 @@ pub fn best_index<V>(
         let bounded = usize::from(bounds.0.is_some()) + usize::from(bounds.1.is_some());
         let is_key = index.definition().role.is_unique() && next.is_none();
         let rank = (is_key, key.len(), bounded);
-        let found = IndexUse { index, key, bounds };
-        (rank > (false, 0, 0)).then_some((rank, found))
+        let found = IndexUse {
+            index,
+            key,
+            bounds,
+            rank,
+        };
+        (rank > (false, 0, 0)).then_some(found)
     });
-    let best = usable.max_by_key(|(rank, _)| *rank);
-    best.map(|(_, found)| found)
+    usable.max_by_key(|found| found.rank)
 }

@@ -23,7 +23,7 @@ mod statistics;
 mod steps;
 mod stream;
 
-pub use by_index::{best_index, is_read};
+pub use by_index::{IndexRank, best_index, is_read};
 pub use charge::{BYTES_READ_METRIC, ScanCosts, WAIT_METRIC};
 pub(crate) use charge::{PartitionCosts, Reader};
 pub use costly::is_costly;

@@ -202,13 +202,9 @@ impl RowIdsBuilder {
             ids.by_id
                 .sort_unstable_by_key(|run| ids.runs[*run as usize].first);
         }
-        let position =
-            |position: Option<&u32>, otherwise| position.map_or(otherwise, |at| *at as usize);
-        let first = position(ids.by_id.first(), 0);
-        let last = position(ids.by_id.last(), ids.runs.len().saturating_sub(1));
-        if let (Some(first), Some(end)) = (ids.runs.get(first), ids.runs.get(last)) {
-            ids.range = first.first..end.first + ids.run_rows(last) as u64;
-        }
+        let first = ids.runs().map(|(first, _)| first).min();
+        let end = ids.runs().map(|(first, rows)| first + rows as u64).max();
+        ids.range = first.unwrap_or(0)..end.unwrap_or(0);
         ids
     }
 

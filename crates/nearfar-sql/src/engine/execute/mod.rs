@@ -265,7 +265,6 @@ impl Session {
                     StatementResult::Rows(rows) if is_reusable => Arc::clone(rows.plan()),
                     _ => return Ok(result),
                 };
-                let given = (&raw, parameters);
                 self.keep_plan(&state, (whole, statement), given, physical)
                     .await;
                 Ok(result)
@@ -291,7 +290,7 @@ impl Session {
         let is_join = compiled.is_join();
         whole.keep_compiled(compiled);
         let result = self.run_compiled(transaction, whole, parameters).await?;
-        // A join of many rows has a generic plan.
+        // A join of many rows may have a generic plan.
         if result.is_none() && is_join {
             whole.forget_compiled();
         }

@@ -206,7 +206,7 @@ impl KeyEncoder {
                 to: None,
                 prefix: prefix.into(),
                 is_whole_key,
-                has_null,
+                has_null: false,
             })
         });
         Ok(ranges.collect())

@@ -14,12 +14,16 @@ use std::sync::{Arc, OnceLock, Weak};
 use super::expressions::{RowValues, parameter_of};
 use crate::engine::session::Session;
 use crate::error::EngineError;
-use crate::scan::{best_index, is_read, provider_of, table_of};
+use crate::scan::{IndexRank, best_index, is_read, provider_of, table_of};
 use crate::values::Declared;
 use nearfar_table::segment::RowSet;
 use nearfar_table::table::{IndexDefinition, KeyBound, RowId, Snapshot, Table, TableRules};
 use nearfar_table::traffic::Task;
 use nearfar_table::transaction::Transaction;
+
+/// Rows of a table at most that a statement is carried out for where it was read, or that it puts to others: more take
+/// their time.
+pub const ROWS_MAX: usize = 512;
 
 /// A table, by the name that a statement has for it.
 #[derive(Debug)]
@@ -246,20 +250,20 @@ impl KeyedRows {
         let conditions = split_conjunction(predicate);
         let column = |column: &Column| table.schema().index_of(&column.name).ok();
         let conditions = conditions.into_iter().enumerate();
-        let (rows, used) = Self::best((name, &table), conditions.clone(), column)?;
+        let (rows, used, _) = Self::best((name, &table), conditions.clone(), column)?;
         let rest = (0..conditions.len()).filter(|at| !used.contains(at));
         Some((rows, rest.collect()))
     }
 
     /// The rows of a table that `conditions`, each with its number, ask for, in which `place` knows the table's columns,
-    /// and the numbers of those that hold for all of these rows.
+    /// the numbers of those that hold for all of these rows, and how well they lead to them.
     pub fn best<'a>(
         (name, table): (&TableReference, &Arc<Table>),
         conditions: impl Iterator<Item = (usize, &'a Expr)>,
         place: impl Fn(&Column) -> Option<usize>,
-    ) -> Option<(Self, BTreeSet<usize>)> {
+    ) -> Option<(Self, BTreeSet<usize>, IndexRank)> {
         let given = GivenValues::of(conditions, place);
-        let (index, key, bounds) = given.best_index(table)?;
+        let ((index, key, bounds), rank) = given.best_index(table)?;
         let of_key = index.columns.iter().take(key.len());
         let used = of_key.filter_map(|own| given.equal.get(&own.column));
         let used = used.map(|(_, at)| *at).collect();
@@ -269,15 +273,7 @@ impl KeyedRows {
             key,
             bounds,
         };
-        Some((rows, used))
-    }
-
-    /// How well the conditions lead to the rows: whether they make a key of one row, how many columns have one value,
-    /// and how many bounds the next one has.
-    pub fn rank(&self) -> (bool, usize, usize) {
-        let is_key = self.index.role.is_unique() && self.key.len() == self.index.columns.len();
-        let bounds = usize::from(self.bounds.0.is_some()) + usize::from(self.bounds.1.is_some());
-        (is_key, self.key.len(), bounds)
+        Some((rows, used, rank))
     }
 
     /// Whether the index has the rows in this order, of columns by their places.
@@ -419,7 +415,7 @@ impl GivenValues {
     }
 
     /// The index that they lead to rows by, the values of its first columns, and the bounds of the next one.
-    fn best_index(&self, table: &Table) -> Option<DefinedUse> {
+    fn best_index(&self, table: &Table) -> Option<(DefinedUse, IndexRank)> {
         let fields = table.schema().fields();
         let is_plain = |column: usize| is_compared_as_stored(&fields[column]);
         let value = |column: usize| {
@@ -435,7 +431,7 @@ impl GivenValues {
         let snapshot = table.snapshot();
         let found = best_index(&snapshot, value, bounds)?;
         let definition = Arc::clone(found.index.definition());
-        Some((definition, found.key, found.bounds))
+        Some(((definition, found.key, found.bounds), found.rank))
     }
 }
 

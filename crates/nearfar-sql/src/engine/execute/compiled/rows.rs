@@ -10,8 +10,8 @@ use datafusion::logical_expr::{Expr, LogicalPlan};
 use std::sync::Arc;
 
 use super::expressions::{RowValues, is_plain, parameter_of, with_types};
-use super::joined::{self, JoinedWork, Joins, Within};
-use super::key::{FoundRows, KeyedRows, Places, Wanted};
+use super::joined::{JoinedWork, Joins, TableOrder, Within};
+use super::key::{FoundRows, KeyedRows, Places, ROWS_MAX, Wanted};
 use super::returning::Returning;
 use super::shape::{RowPlan, Verb, options_of};
 use super::totals::{Totals, are_plain};
@@ -24,9 +24,6 @@ use crate::load::RowWriter;
 use crate::sql::{LockWait, RowLocking};
 use nearfar_table::table::{RowId, Table};
 use nearfar_table::transaction::{LockMode, RowLock, Transaction};
-
-/// Rows at most that a statement is carried out for where it was read: more take longer than planning it.
-const ROWS_MAX: usize = 512;
 
 /// What a statement does with rows that an index leads to.
 #[derive(Debug)]
@@ -427,7 +424,7 @@ enum Lead<'a> {
     /// To those of one table, and the conditions that are left to be looked at.
     One(KeyedRows, Vec<usize>),
     /// To those of several that are joined, in this order.
-    Several(KeyedRows, joined::Order<'a>),
+    Several(KeyedRows, TableOrder<'a>),
 }
 
 impl<'a> Lead<'a> {
@@ -435,7 +432,7 @@ impl<'a> Lead<'a> {
     fn of(plan: &RowPlan<'a>) -> Option<Self> {
         match plan.input {
             LogicalPlan::Join(_) => {
-                let (rows, order) = joined::Order::of(plan)?;
+                let (rows, order) = TableOrder::of(plan)?;
                 Some(Self::Several(rows, order))
             }
             _ => {

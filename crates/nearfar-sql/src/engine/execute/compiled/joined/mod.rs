@@ -15,19 +15,16 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::expressions::RowValues;
-use super::key::{FoundRows, KeyValue, KeyedRows, NamedTable, Places};
+use super::key::{FoundRows, KeyValue, KeyedRows, NamedTable, Places, ROWS_MAX};
 use super::shape::RowPlan;
 use crate::engine::session::Session;
 use crate::error::EngineError;
 use crate::scan::is_read;
 use nearfar_table::table::{IndexDefinition, Table};
 use nearfar_table::transaction::Transaction;
-pub use order::Order;
+pub use order::TableOrder;
 use places::{JoinedPair, JoinedPlaces};
 use tables::JoinedTables;
-
-/// Rows at most that are looked up in a table: more take longer than planning the statement.
-const ROWS_MAX: usize = 512;
 
 /// How rows of several tables are put together.
 #[derive(Debug)]
@@ -72,7 +69,7 @@ impl JoinedWork {
     /// What is done where indexes lead to the rows of a plan as in `order`, whose types are decided in `typed`.
     pub fn of(
         state: &SessionState,
-        (rows, order): (KeyedRows, &Order<'_>),
+        (rows, order): (KeyedRows, &TableOrder<'_>),
         typed: &RowPlan<'_>,
     ) -> Option<Self> {
         let (raw, schema) = (&order.joined, typed.input.schema());

@@ -12,11 +12,11 @@ use crate::engine::execute::compiled::key::{
     KeyValue, KeyedRows, are_alike, is_compared_as_stored,
 };
 use crate::engine::execute::compiled::shape::{RowPlan, Verb};
-use crate::scan::best_index;
+use crate::scan::{IndexRank, best_index};
 use nearfar_table::table::IndexDefinition;
 
 /// An order in which tables are joined by their indexes.
-pub struct Order<'a> {
+pub struct TableOrder<'a> {
     pub joined: JoinedTables<'a>,
     schema: &'a DFSchema,
     /// The tables, by their places in the plan.
@@ -30,10 +30,10 @@ pub struct Order<'a> {
 /// The index of a step, and the values of its first columns.
 pub type Found = (Arc<IndexDefinition>, Vec<StepValue>);
 
-/// The same, with the conditions that say so.
-type FoundBy = (Arc<IndexDefinition>, Vec<(StepValue, usize)>);
+/// The same, with the conditions that say so, and how well they lead to rows.
+type FoundBy = (Arc<IndexDefinition>, Vec<(StepValue, usize)>, IndexRank);
 
-impl<'a> Order<'a> {
+impl<'a> TableOrder<'a> {
     /// The rows to begin with, and the order in which others are put to them. `plan` is as it was before types were
     /// decided. None for what is not nothing but a join of tables to whose rows indexes lead.
     pub fn of(plan: &RowPlan<'a>) -> Option<(KeyedRows, Self)> {
@@ -82,7 +82,7 @@ impl<'a> Order<'a> {
             let found = KeyedRows::best((joined.name, &joined.table), conditions, place)?;
             Some((at, found))
         });
-        let (at, (rows, used)) = found.max_by_key(|(_, (rows, _))| rows.rank())?;
+        let (at, (rows, used, _)) = found.max_by_key(|(_, (_, _, rank))| *rank)?;
         self.tables.push(at);
         self.used.extend(used);
         Some(rows)
@@ -94,15 +94,13 @@ impl<'a> Order<'a> {
         let found = tables.filter_map(|(at, joined)| {
             let is_first = || (0..at).all(|before| self.tables.contains(&before));
             let is_next = !self.tables.contains(&at) && (!joined.is_optional || is_first());
+            if !is_next {
+                return None;
+            }
             let of = joined.is_optional.then_some(at);
-            is_next
-                .then(|| Some((at, self.step(joined, of)?)))
-                .flatten()
+            Some((at, self.step(joined, of)?))
         });
-        let (at, (index, key)) = found.max_by_key(|(_, (index, key))| {
-            let is_key = index.role.is_unique() && key.len() == index.columns.len();
-            (is_key, key.len())
-        })?;
+        let (at, (index, key, _)) = found.max_by_key(|(_, (_, _, rank))| *rank)?;
         self.tables.push(at);
         self.used
             .extend(key.iter().map(|(_, condition)| *condition));
@@ -126,7 +124,8 @@ impl<'a> Order<'a> {
         };
         let snapshot = joined.table.snapshot();
         let found = best_index(&snapshot, value, |_| (None, None))?;
-        Some((Arc::clone(found.index.definition()), found.key))
+        let definition = Arc::clone(found.index.definition());
+        Some((definition, found.key, found.rank))
     }
 
     /// The value that a condition says the column at `place` has.
