@@ -1,16 +1,11 @@
 //! How many rows a logical plan yields, and how many distinct values a join key has.
 
-use datafusion::common::{Column, DFSchema};
+use datafusion::common::Column;
 use datafusion::datasource::source_as_provider;
-use datafusion::logical_expr::execution_props::ExecutionProps;
-use datafusion::logical_expr::physical_planning_context::PhysicalPlanningContext;
 use datafusion::logical_expr::utils::split_conjunction;
 use datafusion::logical_expr::{BinaryExpr, Expr, JoinType, LogicalPlan, Operator, TableScan};
-use datafusion::physical_expr::create_physical_expr;
-use std::sync::Arc;
 
-use crate::scan::{Filter, has_subquery, selectivity, table_of};
-use nearfar_table::table::Table;
+use crate::scan::{NearfarTable, provider_of};
 
 /// Rows of a plan nothing is known of.
 const UNKNOWN_ROWS: f64 = 10_000.0;
@@ -85,10 +80,10 @@ fn equal_to_parameters(filter: &datafusion::logical_expr::Filter) -> Option<f64>
 /// Rows that `plan` would yield without the filters of a table scan.
 pub fn rows_unfiltered(plan: &LogicalPlan) -> f64 {
     match plan {
-        LogicalPlan::TableScan(scan) => nearfar_table(scan).map_or_else(
-            || scan_rows(scan),
-            |(table, _)| table.snapshot().rows() as f64,
-        ),
+        LogicalPlan::TableScan(scan) => {
+            with_provider(scan, |provider| provider.table().snapshot().rows() as f64)
+                .unwrap_or_else(|| scan_rows(scan))
+        }
         LogicalPlan::SubqueryAlias(alias) => rows_unfiltered(&alias.input),
         _ => rows(plan),
     }
@@ -102,12 +97,12 @@ pub fn distinct(plan: &LogicalPlan, key: &Expr) -> Option<f64> {
         return None;
     };
     match plan {
-        LogicalPlan::TableScan(scan) => {
-            let (table, _) = nearfar_table(scan)?;
+        LogicalPlan::TableScan(scan) => with_provider(scan, |provider| {
+            let table = provider.table();
             let index = table.schema().index_of(&column.name).ok()?;
             let known = table.snapshot().summary().columns[index].distinct;
             (known > 0).then_some(known as f64)
-        }
+        })?,
         LogicalPlan::SubqueryAlias(alias) => distinct(
             &alias.input,
             &Expr::Column(unqualified(&alias.input, &column.name)?),
@@ -130,41 +125,21 @@ fn unqualified(plan: &LogicalPlan, name: &str) -> Option<Column> {
     Some(Column::new(qualifier.cloned(), field.name()))
 }
 
-fn nearfar_table(scan: &TableScan) -> Option<(Arc<Table>, Arc<DFSchema>)> {
+/// What `ask` finds of the Nearfar table that a scan reads, if it is one.
+fn with_provider<T>(scan: &TableScan, ask: impl FnOnce(&NearfarTable) -> T) -> Option<T> {
     let provider = source_as_provider(&scan.source).ok()?;
-    let table = Arc::clone(table_of(provider.as_ref())?);
-    let schema =
-        DFSchema::try_from_qualified_schema(scan.table_name.clone(), table.schema()).ok()?;
-    Some((table, Arc::new(schema)))
+    provider_of(provider.as_ref()).map(ask)
 }
 
 fn scan_rows(scan: &TableScan) -> f64 {
-    let Some((table, schema)) = nearfar_table(scan) else {
+    let known = with_provider(scan, |provider| {
+        let share = provider.share(&scan.filters);
+        provider.table().snapshot().rows() as f64 * share.unwrap_or(UNKNOWN_SELECTIVITY)
+    });
+    known.unwrap_or_else(|| {
         let provider = source_as_provider(&scan.source).ok();
         let known = provider.and_then(|p| p.statistics()?.num_rows.get_value().copied());
         let filtered = UNKNOWN_SELECTIVITY.powi(scan.filters.len().min(3) as i32);
-        return known.map_or(UNKNOWN_ROWS, |rows| rows as f64) * filtered;
-    };
-    let snapshot = table.snapshot();
-    let share = sampled(&table, &schema, &scan.filters).unwrap_or(UNKNOWN_SELECTIVITY);
-    snapshot.rows() as f64 * share
-}
-
-/// The share of a table's rows that pass `filters`; nothing where they can't be evaluated now.
-fn sampled(table: &Table, schema: &DFSchema, filters: &[Expr]) -> Option<f64> {
-    let mut compiled = Vec::new();
-    for filter in filters {
-        if has_subquery(filter) {
-            continue;
-        }
-        let expr = create_physical_expr(
-            filter,
-            schema,
-            &ExecutionProps::new(),
-            &PhysicalPlanningContext::default(),
-        )
-        .ok()?;
-        compiled.extend(Filter::conjuncts(&expr, table.schema()).ok()?);
-    }
-    selectivity(&table.snapshot(), table.schema(), &compiled).ok()
+        known.map_or(UNKNOWN_ROWS, |rows| rows as f64) * filtered
+    })
 }

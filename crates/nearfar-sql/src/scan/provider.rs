@@ -9,21 +9,27 @@ use datafusion::datasource::sink::DataSinkExec;
 use datafusion::datasource::source::DataSourceExec;
 use datafusion::error::Result;
 use datafusion::logical_expr::dml::InsertOp;
+use datafusion::logical_expr::execution_props::ExecutionProps;
+use datafusion::logical_expr::expr_rewriter::unnormalize_cols;
+use datafusion::logical_expr::physical_planning_context::PhysicalPlanningContext;
 use datafusion::logical_expr::{Expr, TableProviderFilterPushDown, TableType};
+use datafusion::physical_expr::create_physical_expr;
 use datafusion::physical_plan::ExecutionPlan;
 use std::sync::Arc;
 
 use super::by_index::{NamedValues, found_rows};
 use super::charge::ScanCosts;
-use super::filter::has_subquery;
+use super::filter::{Filter, has_subquery};
 use super::routed::{RoutedScan, Routing};
-use super::source::{ROW_ID, ScannedRows, TableScan};
+use super::selectivity::selectivity;
+use super::shares::Shares;
+use super::source::{ROW_ID, ScanFilters, ScannedRows, TableScan};
 use super::statistics::statistics;
 use crate::error::EngineError;
 use crate::error::SqlError;
 use crate::load::TableSink;
 use crate::settings::Settings;
-use nearfar_table::table::Table;
+use nearfar_table::table::{Snapshot, Table};
 use nearfar_table::transaction::{Database, Transaction};
 
 /// The provider of a [`Table`].
@@ -33,6 +39,7 @@ pub struct NearfarTable {
     schema: SchemaRef,
     costs: Arc<ScanCosts>,
     database: Option<Arc<Database>>,
+    shares: Arc<Shares>,
 }
 
 impl NearfarTable {
@@ -43,6 +50,7 @@ impl NearfarTable {
             table,
             costs,
             database: None,
+            shares: Arc::default(),
         }
     }
 
@@ -70,6 +78,30 @@ impl NearfarTable {
     pub fn table(&self) -> &Arc<Table> {
         &self.table
     }
+
+    /// The share of the table's rows that pass `filters`, tried on a sample of them. None where they can't be evaluated
+    /// yet.
+    pub fn share(&self, filters: &[Expr]) -> Option<f64> {
+        if filters.is_empty() {
+            return Some(1.0);
+        }
+        let snapshot = self.table.snapshot();
+        let tried = || self.tried(&snapshot, filters);
+        self.shares.get_or_find(snapshot.changes(), filters, tried)
+    }
+
+    fn tried(&self, snapshot: &Snapshot, filters: &[Expr]) -> Option<f64> {
+        let filters = unnormalize_cols(filters.iter().cloned());
+        let schema = self.table.schema();
+        let df_schema = DFSchema::try_from(schema.as_ref().clone()).ok()?;
+        let (properties, context) = (ExecutionProps::new(), PhysicalPlanningContext::default());
+        let mut compiled = Vec::new();
+        for filter in filters.iter().filter(|filter| !has_subquery(filter)) {
+            let expr = create_physical_expr(filter, &df_schema, &properties, &context).ok()?;
+            compiled.extend(Filter::conjuncts(&expr, schema).ok()?);
+        }
+        selectivity(snapshot, schema, &compiled).ok()
+    }
 }
 
 /// The provider of a Nearfar table that any provider is, if it is one.
@@ -93,7 +125,9 @@ impl TableProvider for NearfarTable {
     }
 
     fn statistics(&self) -> Option<Statistics> {
-        Some(statistics(self.table.snapshot().summary(), &self.schema))
+        let columns = 0..self.schema.fields().len();
+        let snapshot = self.table.snapshot();
+        Some(statistics(snapshot.summary(), &self.schema, columns))
     }
 
     fn supports_filters_pushdown(
@@ -121,6 +155,7 @@ impl TableProvider for NearfarTable {
     ) -> Result<Arc<dyn ExecutionPlan>> {
         let schema = &self.schema;
         let df_schema = DFSchema::try_from(schema.as_ref().clone())?;
+        let logical = filters;
         let filters = filters
             .iter()
             .map(|filter| state.create_physical_expr(filter.clone(), &df_schema))
@@ -155,7 +190,11 @@ impl TableProvider for NearfarTable {
             }
             None => (table.snapshot(), ScannedRows::All { partitions }),
         };
-        let scan = TableScan::try_new(table, snapshot, schema, projection, &filters, rows, costs)?;
+        let filters = ScanFilters {
+            exprs: &filters,
+            share: self.shares.get(snapshot.changes(), logical),
+        };
+        let scan = TableScan::try_new(table, snapshot, schema, projection, filters, rows, costs)?;
         let scan = scan
             .counting(settings.is_none_or(Settings::count_accesses))
             .limited(limit);

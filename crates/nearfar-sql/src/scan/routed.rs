@@ -12,7 +12,7 @@ use std::sync::Arc;
 use tokio::sync::OnceCell;
 
 use super::charge::ScanCosts;
-use super::source::{ScannedRows, TableScan};
+use super::source::{ScanFilters, ScannedRows, TableScan};
 use nearfar_table::table::{Snapshot, Table};
 
 /// What a scan of a table reads.
@@ -78,7 +78,7 @@ pub fn local_scan(
         filters,
         fetch,
     } = scan;
-    let schema = table.schema();
-    let scan = TableScan::try_new(table, snapshot, schema, projection, &filters, rows, costs)?;
+    let (schema, filters) = (table.schema(), ScanFilters::untried(&filters));
+    let scan = TableScan::try_new(table, snapshot, schema, projection, filters, rows, costs)?;
     Ok(DataSourceExec::from_data_source(scan.limited(fetch)))
 }

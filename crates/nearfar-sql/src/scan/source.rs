@@ -19,7 +19,7 @@ use datafusion::physical_plan::DisplayFormatType;
 use datafusion::physical_plan::filter_pushdown::{FilterPushdownPropagation, PushedDown};
 use datafusion::physical_plan::metrics::{BaselineMetrics, ExecutionPlanMetricsSet, MetricBuilder};
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use super::by_index::FoundRows;
 use super::charge::{PartitionCosts, Reader, ScanCosts};
@@ -66,6 +66,33 @@ impl ScannedRows {
     }
 }
 
+/// What the rows of a scan have to pass.
+#[derive(Debug, Clone, Copy)]
+pub struct ScanFilters<'a> {
+    /// All of these, over the table's columns.
+    pub exprs: &'a [Arc<dyn PhysicalExpr>],
+    /// The share of the rows that does, where it has been estimated before.
+    pub share: Option<f64>,
+}
+
+impl<'a> ScanFilters<'a> {
+    /// Filters whose share is to be estimated.
+    pub fn untried(exprs: &'a [Arc<dyn PhysicalExpr>]) -> Self {
+        Self { exprs, share: None }
+    }
+}
+
+/// What the planner was told of a scan, which it asks again for each operator above. A clone of the scan is made to be
+/// changed, so that it has none.
+#[derive(Debug, Default)]
+struct Told(OnceLock<Arc<Statistics>>);
+
+impl Clone for Told {
+    fn clone(&self) -> Self {
+        Self::default()
+    }
+}
+
 /// A scan of one table: which columns, which rows, in how many partitions.
 #[derive(Debug, Clone)]
 pub struct TableScan {
@@ -80,8 +107,9 @@ pub struct TableScan {
     filters: Vec<Filter>,
     dynamic: Vec<Arc<dyn PhysicalExpr>>,
     fetch: Option<usize>,
-    /// Rows that pass the filters, and the columns of the whole table.
-    statistics: Arc<Statistics>,
+    /// Rows that are expected to pass the filters, where there are any.
+    rows_expected: Option<usize>,
+    statistics: Told,
     costs: Arc<ScanCosts>,
     count_accesses: bool,
     metrics: ExecutionPlanMetricsSet,
@@ -98,7 +126,7 @@ impl TableScan {
         snapshot: Snapshot,
         table_schema: &SchemaRef,
         projection: Vec<usize>,
-        filters: &[Arc<dyn PhysicalExpr>],
+        filters: ScanFilters<'_>,
         rows: ScannedRows,
         costs: &Arc<ScanCosts>,
     ) -> Result<Self, EngineError> {
@@ -116,7 +144,8 @@ impl TableScan {
             filters: Vec::new(),
             dynamic: Vec::new(),
             fetch: None,
-            statistics: Arc::new(statistics(snapshot.summary(), table_schema)),
+            rows_expected: None,
+            statistics: Told::default(),
             costs: Arc::clone(costs),
             count_accesses: true,
             metrics: ExecutionPlanMetricsSet::new(),
@@ -194,30 +223,53 @@ impl TableScan {
             && filters.all(|(one, other)| one.expr() == other.expr())
     }
 
-    fn add_filters(&mut self, filters: &[Arc<dyn PhysicalExpr>]) -> Result<(), EngineError> {
-        if filters.is_empty() {
+    fn add_filters(&mut self, filters: ScanFilters<'_>) -> Result<(), EngineError> {
+        if filters.exprs.is_empty() {
             return Ok(());
         }
         let schema = &self.table_schema;
-        for filter in filters {
+        for filter in filters.exprs {
             self.filters.extend(Filter::conjuncts(filter, schema)?);
         }
         let rows = match &self.rows {
             ScannedRows::Found(found) => found.places.len(),
             ScannedRows::All { .. } => {
-                let share = selectivity(&self.snapshot, schema, &self.filters);
+                let tried = || selectivity(&self.snapshot, schema, &self.filters).ok();
                 // A filter on a subquery's result can't be tried before that has run.
-                let share = share.unwrap_or(UNKNOWN_SELECTIVITY);
+                let share = filters.share.or_else(tried).unwrap_or(UNKNOWN_SELECTIVITY);
                 (self.snapshot.rows() as f64 * share).round() as usize
             }
         };
-        let mut statistics = statistics(self.snapshot.summary(), schema).to_inexact();
-        statistics.num_rows = Precision::Inexact(rows);
-        for column in &mut statistics.column_statistics {
-            column.distinct_count = column.distinct_count.map(|distinct| distinct.min(rows));
-        }
-        self.statistics = Arc::new(statistics);
+        self.rows_expected = Some(rows);
+        self.statistics = Told::default();
         Ok(())
+    }
+
+    /// What is known of the rows that the scan yields, or one of its partitions.
+    fn yielded(&self, partition: Option<usize>) -> Statistics {
+        let columns = self.projection.iter().copied();
+        let mut statistics = statistics(self.snapshot.summary(), &self.table_schema, columns);
+        if let Some(rows) = self.rows_expected {
+            statistics = statistics.to_inexact();
+            statistics.num_rows = Precision::Inexact(rows);
+            for column in &mut statistics.column_statistics {
+                column.distinct_count = column.distinct_count.map(|distinct| distinct.min(rows));
+            }
+        }
+        if partition.is_some() {
+            let share = self.partitions.pieces.len();
+            statistics = statistics.to_inexact();
+            statistics.num_rows = statistics.num_rows.map(|rows| rows / share);
+        }
+        if let Some(fetch) = self.fetch {
+            statistics = statistics.to_inexact();
+            statistics.num_rows = statistics.num_rows.map(|rows| rows.min(fetch));
+        }
+        statistics.total_byte_size = statistics
+            .num_rows
+            .map(|rows| rows * row_bytes(&self.schema))
+            .to_inexact();
+        statistics
     }
 
     /// `expr`, whose columns are those of the scan's output, over the table's columns.
@@ -376,25 +428,13 @@ impl DataSource for TableScan {
     }
 
     fn partition_statistics(&self, partition: Option<usize>) -> Result<Arc<Statistics>> {
-        let mut statistics = self
-            .statistics
-            .as_ref()
-            .clone()
-            .project(Some(&self.projection));
-        if partition.is_some() {
-            let share = self.partitions.pieces.len();
-            statistics = statistics.to_inexact();
-            statistics.num_rows = statistics.num_rows.map(|rows| rows / share);
-        }
-        if let Some(fetch) = self.fetch {
-            statistics = statistics.to_inexact();
-            statistics.num_rows = statistics.num_rows.map(|rows| rows.min(fetch));
-        }
-        statistics.total_byte_size = statistics
-            .num_rows
-            .map(|rows| rows * row_bytes(&self.schema))
-            .to_inexact();
-        Ok(Arc::new(statistics))
+        Ok(match partition {
+            Some(_) => Arc::new(self.yielded(partition)),
+            None => {
+                let told = &self.statistics.0;
+                Arc::clone(told.get_or_init(|| Arc::new(self.yielded(None))))
+            }
+        })
     }
 
     fn with_fetch(&self, limit: Option<usize>) -> Option<Arc<dyn DataSource>> {
@@ -456,7 +496,7 @@ impl DataSource for TableScan {
                 fixed.push(filter);
             }
         }
-        scan.add_filters(&fixed)?;
+        scan.add_filters(ScanFilters::untried(&fixed))?;
         Ok(
             FilterPushdownPropagation::with_parent_pushdown_result(answers)
                 .with_updated_node(Arc::new(scan) as _),

@@ -7,12 +7,16 @@ use datafusion::common::{ColumnStatistics, ScalarValue, Statistics};
 use super::literals::scalar;
 use nearfar_table::table::{ColumnSummary, TableSummary};
 
-/// `summary` for DataFusion's planner, columns as in `schema`; of those that `schema` has besides,
-/// nothing is known.
-pub fn statistics(summary: &TableSummary, schema: &Schema) -> Statistics {
-    let columns = schema.fields().iter().enumerate().map(|(index, field)| {
+/// `summary` for DataFusion's planner, of these `columns` of `schema`; of those that the table has not, nothing is known.
+pub fn statistics(
+    summary: &TableSummary,
+    schema: &Schema,
+    columns: impl IntoIterator<Item = usize>,
+) -> Statistics {
+    let columns = columns.into_iter().map(|index| {
         let known = summary.columns.get(index);
-        let statistics = known.map(|column| column_statistics(column, field.data_type()));
+        let data_type = schema.field(index).data_type();
+        let statistics = known.map(|column| column_statistics(column, data_type));
         let statistics = statistics.unwrap_or_else(ColumnStatistics::new_unknown);
         match summary.is_exact {
             true => statistics,

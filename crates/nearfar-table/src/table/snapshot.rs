@@ -287,6 +287,11 @@ impl Snapshot {
         self.0.rows
     }
 
+    /// How often rows had been added to the table or deleted from it; a merge changes nothing about its rows.
+    pub fn changes(&self) -> u64 {
+        self.0.changes
+    }
+
     /// Rows of the delta that are not deleted.
     pub fn delta_rows(&self) -> usize {
         self.delta().iter().map(Part::rows).sum()
