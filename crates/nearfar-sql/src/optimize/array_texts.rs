@@ -9,6 +9,7 @@ use datafusion::optimizer::AnalyzerRule;
 use datafusion::scalar::ScalarValue;
 
 use crate::sql::array_elements;
+use crate::values::has_expr;
 
 /// Reads texts that are cast to arrays of one dimension; the library makes an array of the text.
 #[derive(Debug, Default)]
@@ -17,6 +18,9 @@ pub struct ReadArrayTexts;
 impl AnalyzerRule for ReadArrayTexts {
     fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
         let rewritten = plan.transform_up_with_subqueries(|node| {
+            if !has_expr(&node, is_concerned)? {
+                return Ok(Transformed::no(node));
+            }
             node.map_expressions(|expr| expr.transform_up(read))
         });
         rewritten.data()
@@ -25,6 +29,10 @@ impl AnalyzerRule for ReadArrayTexts {
     fn name(&self) -> &str {
         "read_array_texts"
     }
+}
+
+fn is_concerned(expr: &Expr) -> bool {
+    matches!(expr, Expr::Cast(cast) if matches!(cast.field.data_type(), DataType::List(_)))
 }
 
 fn read(expr: Expr) -> Result<Transformed<Expr>> {

@@ -13,7 +13,7 @@ use datafusion::logical_expr::{
 use datafusion::scalar::ScalarValue;
 use std::sync::Arc;
 
-use super::named::replace_expressions;
+use super::named::{has_expr, have_same_types, replace_expressions};
 
 /// The plan of a statement with its small integers as such. Its parameters are not filled in yet: their types
 /// are their own.
@@ -21,14 +21,31 @@ use super::named::replace_expressions;
 /// # Errors
 /// A plan whose types do not fit together then.
 pub fn with_small_integers(plan: LogicalPlan) -> Result<LogicalPlan> {
+    let mut has_changed = false;
     let plan = plan.transform_down_up_with_subqueries(
         |plan| match is_settled(&plan) {
             true => Ok(Transformed::new(plan, false, TreeNodeRecursion::Jump)),
             false => Ok(Transformed::no(plan)),
         },
-        rewrite_plan,
+        |plan| {
+            // The types of whatever is not below follow from what is.
+            if !has_changed && !is_concerned(&plan)? {
+                return Ok(Transformed::no(plan));
+            }
+            let before = Arc::clone(plan.schema());
+            let rewritten = rewrite_plan(plan)?;
+            has_changed |= !have_same_types(&before, rewritten.data.schema());
+            Ok(rewritten)
+        },
     )?;
     Ok(plan.data)
+}
+
+/// Whether a node may be changed whose inputs have the types that they had.
+fn is_concerned(plan: &LogicalPlan) -> Result<bool> {
+    let is_concerned = |expr: &Expr| matches!(expr, Expr::Literal(ScalarValue::Int64(Some(_)), _));
+    Ok(matches!(plan, LogicalPlan::Values(_) | LogicalPlan::Dml(_))
+        || has_expr(plan, is_concerned)?)
 }
 
 /// Whether types can't change below: a recursive query reads itself with the types that it has, and the

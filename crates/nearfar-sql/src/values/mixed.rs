@@ -18,7 +18,7 @@ use std::sync::Arc;
 
 use super::decimal::{DIVIDE, exact};
 use super::integers::with_types_of_inputs;
-use super::named::{has_expr, replace_expressions};
+use super::named::{has_expr, have_same_types, replace_expressions};
 use super::planner::type_of;
 
 /// Functions that give one of their arguments.
@@ -40,8 +40,9 @@ impl AnalyzerRule for MixedNumbers {
             if !has_changed && !is_concerned(&plan)? {
                 return Ok(Transformed::no(plan));
             }
+            let before = Arc::clone(plan.schema());
             let plan = rewrite_plan(plan)?;
-            has_changed |= plan.transformed;
+            has_changed |= !have_same_types(&before, plan.data.schema());
             Ok(plan)
         });
         Ok(rewritten?.data)

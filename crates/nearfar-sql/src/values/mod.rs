@@ -42,6 +42,7 @@ pub use error::ValueError;
 pub use integers::with_small_integers;
 pub use interval::with_units;
 pub use json::is_json;
+pub use named::has_expr;
 pub use planner::ValuePlanner;
 pub use sum::sum_of_sums;
 pub use typed::TYPED;

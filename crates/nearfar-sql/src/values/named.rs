@@ -1,5 +1,6 @@
 //! Expressions of plans that are replaced under their names.
 
+use datafusion::common::DFSchema;
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::error::Result;
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
@@ -40,4 +41,10 @@ pub fn has_expr(plan: &LogicalPlan, wanted: fn(&Expr) -> bool) -> Result<bool> {
         })
     })?;
     Ok(found)
+}
+
+/// Whether the columns of two schemas with as many columns have the same types.
+pub fn have_same_types(one: &DFSchema, other: &DFSchema) -> bool {
+    let mut fields = one.fields().iter().zip(other.fields());
+    fields.all(|(one, other)| one.data_type() == other.data_type())
 }

@@ -73,6 +73,26 @@ const FORMS: &[Answer] = &[
         "integer|bigint\ninteger|bigint\ninteger|bigint",
     ),
     (
+        "SELECT pg_typeof(b) FROM (SELECT 1 AS b) x WHERE b > 0",
+        "integer",
+    ),
+    (
+        "WITH x AS (SELECT 1 AS b UNION ALL SELECT 2) SELECT pg_typeof(b), pg_typeof((SELECT x.b)) FROM x",
+        "integer|integer\ninteger|integer",
+    ),
+    (
+        "SELECT pg_typeof((SELECT b FROM (SELECT 1 AS b) y WHERE y.b = 1))",
+        "integer",
+    ),
+    (
+        "SELECT pg_typeof(s), pg_typeof(n) FROM (SELECT sum(b) AS s, count(1) AS n FROM (SELECT 7 AS b) x) y",
+        "bigint|bigint",
+    ),
+    (
+        "SELECT count(*) FROM (SELECT 1 AS b) x WHERE EXISTS (SELECT 1 FROM t WHERE t.a = x.b)",
+        "1",
+    ),
+    (
         "SELECT count(gen_random_uuid()), statement_timestamp() <= now()",
         "1|t",
     ),
