@@ -35,8 +35,26 @@ pub const SIMPLIFY_EXPRESSIONS: &str = "simplify_expressions";
 /// The logical rule that moves conditions towards scans.
 pub const PUSH_DOWN_FILTER: &str = "push_down_filter";
 
+/// The logical rule that moves limits towards scans.
+pub const PUSH_DOWN_LIMIT: &str = "push_down_limit";
+
+/// The logical rule that leaves out joins with nothing.
+pub const ELIMINATE_JOIN: &str = "eliminate_join";
+
+/// The logical rule that leaves out conditions that are always so, or never.
+pub const ELIMINATE_FILTER: &str = "eliminate_filter";
+
+/// The logical rule that makes outer joins inner whose missing rows a condition leaves out.
+pub const ELIMINATE_OUTER_JOIN: &str = "eliminate_outer_join";
+
+/// The logical rule that computes once what is there several times.
+pub const COMMON_SUBEXPRESSIONS: &str = "common_sub_expression_eliminate";
+
 /// The physical rule that moves conditions towards scans.
 pub const FILTER_PUSHDOWN: &str = "FilterPushdown";
+
+/// The physical rule that moves projections towards scans.
+pub const PROJECTION_PUSHDOWN: &str = "ProjectionPushdown";
 
 /// The physical rule that decides about sorts and partitions.
 pub const ENSURE_REQUIREMENTS: &str = "EnsureRequirements";
@@ -209,6 +227,11 @@ mod tests {
             SIMPLIFY_EXPRESSIONS,
             PROPAGATE_EMPTY_RELATION,
             SINGLE_DISTINCT,
+            PUSH_DOWN_LIMIT,
+            ELIMINATE_JOIN,
+            ELIMINATE_FILTER,
+            ELIMINATE_OUTER_JOIN,
+            COMMON_SUBEXPRESSIONS,
         ] {
             assert!(
                 logical.rules.iter().any(|rule| rule.name() == name),
@@ -217,6 +240,7 @@ mod tests {
         }
         let physical = PhysicalOptimizer::new();
         for name in [
+            PROJECTION_PUSHDOWN,
             ENSURE_REQUIREMENTS,
             FILTER_PUSHDOWN,
             FILTER_PUSHDOWN_POST,

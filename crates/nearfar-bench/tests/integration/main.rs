@@ -7,5 +7,6 @@ mod heap;
 mod inserts;
 mod machine;
 mod placements;
+mod plans;
 mod report;
 mod tpcc;

@@ -11,6 +11,9 @@ use datafusion::logical_expr::{Expr, LogicalPlan, Projection, ident};
 use datafusion::optimizer::{ApplyOrder, OptimizerConfig, OptimizerRule};
 use std::sync::Arc;
 
+/// Its name.
+pub const NAME: &str = "nearfar_apart_projections";
+
 /// How the names of columns between two projections begin.
 const BETWEEN: &str = "__between";
 
@@ -20,7 +23,7 @@ pub struct ApartProjections;
 
 impl OptimizerRule for ApartProjections {
     fn name(&self) -> &str {
-        "nearfar_apart_projections"
+        NAME
     }
 
     fn apply_order(&self) -> Option<ApplyOrder> {

@@ -17,6 +17,9 @@ use std::sync::Arc;
 use super::connected::for_each_pair;
 use super::graph::{Edge, EdgeEnd, JoinGraph, Set};
 
+/// Its name.
+pub const NAME: &str = "nearfar_join_order";
+
 /// Cost of putting a row into a hash table, relative to probing it with one.
 const BUILD_COST: f64 = 3.0;
 
@@ -29,7 +32,7 @@ pub struct JoinOrder;
 
 impl OptimizerRule for JoinOrder {
     fn name(&self) -> &'static str {
-        "nearfar_join_order"
+        NAME
     }
 
     fn rewrite(

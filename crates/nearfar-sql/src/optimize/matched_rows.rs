@@ -13,13 +13,16 @@ use std::sync::Arc;
 
 use crate::settings::Settings;
 
+/// Its name.
+pub const NAME: &str = "nearfar_matched_rows";
+
 /// Makes other joins of outer joins by the keys of the joins above.
 #[derive(Debug)]
 pub struct MatchedRows;
 
 impl OptimizerRule for MatchedRows {
     fn name(&self) -> &'static str {
-        "nearfar_matched_rows"
+        NAME
     }
 
     fn rewrite(

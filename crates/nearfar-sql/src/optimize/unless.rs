@@ -1,4 +1,4 @@
-//! Rules that leave some plans as they are.
+//! Rules that leave some nodes or plans as they are.
 
 use datafusion::common::tree_node::Transformed;
 use datafusion::error::Result;
@@ -6,13 +6,13 @@ use datafusion::logical_expr::LogicalPlan;
 use datafusion::optimizer::{ApplyOrder, OptimizerConfig, OptimizerRule};
 use std::sync::Arc;
 
-/// A rule that does not see the plans which it would make wrong.
+/// A rule that does not see what it would make wrong, or has nothing to do for.
 #[derive(Debug)]
 pub struct Unless {
     /// The rule.
     pub rule: Arc<dyn OptimizerRule + Send + Sync>,
-    /// Whether it would make a plan wrong: a node, or all of it if the rule goes through it by itself.
-    pub is_wrong: fn(&LogicalPlan) -> bool,
+    /// Whether to leave out a node, or a plan if the rule goes through it by itself.
+    pub is_left_out: fn(&LogicalPlan) -> bool,
 }
 
 impl OptimizerRule for Unless {
@@ -29,7 +29,7 @@ impl OptimizerRule for Unless {
         plan: LogicalPlan,
         config: &dyn OptimizerConfig,
     ) -> Result<Transformed<LogicalPlan>> {
-        match (self.is_wrong)(&plan) {
+        match (self.is_left_out)(&plan) {
             true => Ok(Transformed::no(plan)),
             false => self.rule.rewrite(plan, config),
         }
