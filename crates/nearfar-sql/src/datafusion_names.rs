@@ -251,6 +251,9 @@ mod tests {
                 "{name}"
             );
         }
+        let moves = physical.rules.iter();
+        let moves = moves.filter(|rule| rule.name() == PROJECTION_PUSHDOWN);
+        assert_eq!(moves.count(), 2, "one of them is moved");
     }
 
     #[tokio::test]

@@ -9,7 +9,7 @@ const COLLECT_BUILD_BYTES: usize = 64 << 20;
 /// The same limit in rows, for builds of unknown width.
 const COLLECT_BUILD_ROWS: usize = 2 << 20;
 
-/// Passes of the rules for logical plans. Those that find more to do in a second one are among them twice.
+/// Passes of the rules for logical plans, among which those are twice that find more to do then.
 const LOGICAL_PASSES: usize = 1;
 
 /// Settings for queries read by `threads` threads.

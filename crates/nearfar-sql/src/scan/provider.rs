@@ -29,7 +29,7 @@ use crate::error::EngineError;
 use crate::error::SqlError;
 use crate::load::TableSink;
 use crate::settings::Settings;
-use nearfar_table::table::{Snapshot, Table};
+use nearfar_table::table::Table;
 use nearfar_table::transaction::{Database, Transaction};
 
 /// The provider of a [`Table`].
@@ -86,21 +86,32 @@ impl NearfarTable {
             return Some(1.0);
         }
         let snapshot = self.table.snapshot();
-        let tried = || self.tried(&snapshot, filters);
-        self.shares.get_or_find(snapshot.changes(), filters, tried)
+        let filters = unnormalize_cols(filters.iter().cloned());
+        if let Some(known) = self.shares.get(snapshot.changes(), &filters) {
+            return Some(known);
+        }
+        let compiled = self.compiled(&filters)?;
+        let share = selectivity(&snapshot, self.table.schema(), &compiled).ok()?;
+        // What takes long is tried for some time only, which may say little.
+        if !compiled.iter().any(Filter::is_costly) {
+            self.shares.keep(snapshot.changes(), filters, share);
+        }
+        Some(share)
     }
 
-    fn tried(&self, snapshot: &Snapshot, filters: &[Expr]) -> Option<f64> {
-        let filters = unnormalize_cols(filters.iter().cloned());
+    fn compiled(&self, filters: &[Expr]) -> Option<Vec<Filter>> {
         let schema = self.table.schema();
         let df_schema = DFSchema::try_from(schema.as_ref().clone()).ok()?;
         let (properties, context) = (ExecutionProps::new(), PhysicalPlanningContext::default());
         let mut compiled = Vec::new();
-        for filter in filters.iter().filter(|filter| !has_subquery(filter)) {
+        for filter in filters {
+            if has_subquery(filter) {
+                return None;
+            }
             let expr = create_physical_expr(filter, &df_schema, &properties, &context).ok()?;
             compiled.extend(Filter::conjuncts(&expr, schema).ok()?);
         }
-        selectivity(snapshot, schema, &compiled).ok()
+        Some(compiled)
     }
 }
 
@@ -190,9 +201,12 @@ impl TableProvider for NearfarTable {
             }
             None => (table.snapshot(), ScannedRows::All { partitions }),
         };
+        let is_known = matches!(rows, ScannedRows::All { .. })
+            && !logical.is_empty()
+            && snapshot.is(&table.snapshot());
         let filters = ScanFilters {
             exprs: &filters,
-            share: self.shares.get(snapshot.changes(), logical),
+            share: is_known.then(|| self.share(logical)).flatten(),
         };
         let scan = TableScan::try_new(table, snapshot, schema, projection, filters, rows, costs)?;
         let scan = scan

@@ -5,15 +5,14 @@
 
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::logical_expr::Expr;
-use datafusion::logical_expr::expr_rewriter::unnormalize_cols;
 use parking_lot::Mutex;
 use std::collections::VecDeque;
 
 /// Lists of filters whose shares are kept of a table.
 const KEPT_MAX: usize = 16;
 
-/// Expressions of a list of filters that is kept.
-const EXPRESSIONS_MAX: usize = 64;
+/// Bytes of a list of filters that is kept.
+const BYTES_MAX: usize = 16 << 10;
 
 /// The shares that were found of a table's rows.
 #[derive(Debug, Default)]
@@ -23,7 +22,7 @@ pub struct Shares(Mutex<Kept>);
 struct Kept {
     /// The changes of the table that they were found after.
     changes: u64,
-    /// Filters whose columns have no qualifiers, and the share of rows that pass all of them; the newest last.
+    /// Filters, and the share of rows that pass all of them; the newest last.
     found: VecDeque<(Vec<Expr>, f64)>,
 }
 
@@ -31,43 +30,40 @@ impl Shares {
     /// The share of rows that pass `filters`, of a table that was changed so often, as it was found before.
     pub fn get(&self, changes: u64, filters: &[Expr]) -> Option<f64> {
         let kept = self.0.lock();
-        let mut found = kept.found.iter().filter(|_| kept.changes == changes);
+        if kept.changes != changes {
+            return None;
+        }
+        let mut found = kept.found.iter();
         found.find_map(|(known, share)| (known == filters).then_some(*share))
     }
 
-    /// The same, or what `find` finds. Columns may have qualifiers.
-    pub fn get_or_find(
-        &self,
-        changes: u64,
-        filters: &[Expr],
-        find: impl FnOnce() -> Option<f64>,
-    ) -> Option<f64> {
-        let filters = unnormalize_cols(filters.iter().cloned());
-        if let Some(known) = self.get(changes, &filters) {
-            return Some(known);
+    /// Keeps what was found, and nothing of the table as it was before.
+    pub fn keep(&self, changes: u64, filters: Vec<Expr>, share: f64) {
+        let mut kept = self.0.lock();
+        if kept.changes != changes {
+            kept.found.clear();
+            kept.changes = changes;
         }
-        let share = find()?;
-        if are_few(&filters) {
-            let mut kept = self.0.lock();
-            if kept.changes != changes {
-                kept.found.clear();
-                kept.changes = changes;
-            }
-            if kept.found.len() == KEPT_MAX {
-                kept.found.pop_front();
-            }
-            kept.found.push_back((filters, share));
+        if !are_small(&filters) {
+            return;
         }
-        Some(share)
+        if kept.found.len() == KEPT_MAX {
+            kept.found.pop_front();
+        }
+        kept.found.push_back((filters, share));
     }
 }
 
-/// Whether the expressions in `filters` are few enough to be kept.
-fn are_few(filters: &[Expr]) -> bool {
-    let mut left = EXPRESSIONS_MAX;
+/// Whether filters are small enough to be kept.
+fn are_small(filters: &[Expr]) -> bool {
+    let mut left = BYTES_MAX;
     let mut count = |filter: &Expr| {
-        filter.apply(|_| {
-            left = left.saturating_sub(1);
+        filter.apply(|expr| {
+            let value = match expr {
+                Expr::Literal(value, _) => value.size(),
+                _ => 0,
+            };
+            left = left.saturating_sub(size_of::<Expr>() + value);
             Ok(match left {
                 0 => TreeNodeRecursion::Stop,
                 _ => TreeNodeRecursion::Continue,
@@ -85,28 +81,27 @@ mod tests {
     use datafusion::prelude::{col, lit};
 
     #[test]
-    fn what_was_found_is_not_looked_for_again_until_rows_change() {
+    fn what_was_found_is_kept_until_rows_change() {
         let shares = Shares::default();
-        let filters = [col("t.a").gt(lit(1)), col("t.b").eq(lit("x"))];
-        assert_eq!(shares.get_or_find(1, &filters, || Some(0.25)), Some(0.25));
-        assert_eq!(shares.get_or_find(1, &filters, || None), Some(0.25));
-        let plain = [col("a").gt(lit(1)), col("b").eq(lit("x"))];
-        assert_eq!(shares.get(1, &plain), Some(0.25));
-        assert_eq!(shares.get(1, &plain[..1]), None);
-        assert_eq!(shares.get(2, &plain), None);
-        assert_eq!(shares.get_or_find(2, &filters, || Some(0.5)), Some(0.5));
-        assert_eq!(shares.get(1, &plain), None, "of other rows");
-        assert_eq!(shares.get_or_find(2, &filters[1..], || None), None);
+        let filters = [col("a").gt(lit(1)), col("b").eq(lit("x"))];
+        assert_eq!(shares.get(1, &filters), None);
+        shares.keep(1, filters.to_vec(), 0.25);
+        assert_eq!(shares.get(1, &filters), Some(0.25));
+        assert_eq!(shares.get(1, &filters[..1]), None);
+        assert_eq!(shares.get(2, &filters), None);
+        shares.keep(2, filters.to_vec(), 0.5);
+        assert_eq!(shares.get(2, &filters), Some(0.5));
+        assert_eq!(shares.get(1, &filters), None, "of other rows");
     }
 
     #[test]
-    fn a_table_keeps_few_and_short_filters() {
+    fn a_table_keeps_few_and_small_filters() {
         let shares = Shares::default();
         let filters: Vec<[Expr; 1]> = (0..=KEPT_MAX)
             .map(|at| [col("a").gt(lit(at as i64))])
             .collect();
         for filter in &filters {
-            shares.get_or_find(1, filter, || Some(0.5));
+            shares.keep(1, filter.to_vec(), 0.5);
         }
         assert_eq!(shares.get(1, &filters[0]), None, "the oldest one");
         assert!(
@@ -114,8 +109,11 @@ mod tests {
                 .iter()
                 .all(|filter| shares.get(1, filter).is_some())
         );
-        let long = [col("a").in_list((0..1000_i64).map(lit).collect(), false)];
-        assert_eq!(shares.get_or_find(1, &long, || Some(0.1)), Some(0.1));
-        assert_eq!(shares.get(1, &long), None);
+        let many = [col("a").in_list((0..1000_i64).map(lit).collect(), false)];
+        let long = [col("b").eq(lit("x".repeat(BYTES_MAX)))];
+        for filters in [many, long] {
+            shares.keep(1, filters.to_vec(), 0.1);
+            assert_eq!(shares.get(1, &filters), None);
+        }
     }
 }

@@ -161,6 +161,7 @@ impl TableScan {
     #[must_use]
     pub fn limited(mut self, limit: Option<usize>) -> Self {
         self.fetch = limit;
+        self.statistics = Told::default();
         self
     }
 

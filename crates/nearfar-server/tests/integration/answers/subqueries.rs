@@ -5,6 +5,14 @@ use super::{Answer, SETUP, check};
 /// Subqueries in every place.
 const SUBQUERIES: &[Answer] = &[
     (
+        "SELECT t.a, u.v FROM t LEFT JOIN u ON t.a = u.k AND u.v IN (SELECT b * 10 FROM t) ORDER BY 1,2",
+        "1|100\n2|200\n2|200\n3|\n|",
+    ),
+    (
+        "SELECT t.a, u.v FROM t RIGHT JOIN u ON t.a = u.k AND t.b IN (SELECT v / 10 FROM u) ORDER BY 1,2",
+        "1|100\n2|200\n2|201\n|7\n|",
+    ),
+    (
         "SELECT a FROM t WHERE s >= ALL (SELECT s FROM t WHERE s IS NOT NULL)",
         "3",
     ),
