@@ -82,4 +82,12 @@ impl Probe for AccessLog {
 
     /// The log is of accesses to memory, and the lines of a lock come from caches.
     fn critical_section(&self, _addr: usize, _lines: usize) {}
+
+    fn lock(&self, addr: usize) {
+        self.write(addr, size_of::<u64>());
+    }
+
+    fn unlock(&self, _addr: usize, _changed: bool) {}
+
+    fn validate(&self, _addr: usize) {}
 }

@@ -34,4 +34,12 @@ impl<F: Fn()> Probe for EachAccess<F> {
     fn branch_mispredict(&self) {}
 
     fn critical_section(&self, _addr: usize, _lines: usize) {}
+
+    fn lock(&self, addr: usize) {
+        self.write(addr, size_of::<u64>());
+    }
+
+    fn unlock(&self, _addr: usize, _changed: bool) {}
+
+    fn validate(&self, _addr: usize) {}
 }

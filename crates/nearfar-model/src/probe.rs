@@ -38,6 +38,19 @@ pub trait Probe {
     /// waits. It touches `lines` lines, that of the lock included, which come from whoever was in it
     /// before. They are not reported as reads or writes.
     fn critical_section(&self, addr: usize, lines: usize);
+
+    /// The lock word at `addr` is taken, for which other threads wait until [`Probe::unlock`]: a read and a
+    /// write in one step. What it protects is reported as ever.
+    fn lock(&self, addr: usize);
+
+    /// The lock word at `addr` is written and given back, once all that was written before can be seen. If the
+    /// word has another version then, since something has `changed`, readers find out.
+    fn unlock(&self, addr: usize, changed: bool);
+
+    /// What was read since the lock word at `addr` was read is used if nobody has the lock or has changed
+    /// something since. Whoever finds it so begins again, and does not report that again: it was so when the code
+    /// ran, and will be so in the model or not.
+    fn validate(&self, addr: usize);
 }
 
 /// The probe of ordinary execution: does nothing and compiles to nothing.
@@ -71,6 +84,15 @@ impl Probe for Native {
 
     #[inline(always)]
     fn critical_section(&self, _addr: usize, _lines: usize) {}
+
+    #[inline(always)]
+    fn lock(&self, _addr: usize) {}
+
+    #[inline(always)]
+    fn unlock(&self, _addr: usize, _changed: bool) {}
+
+    #[inline(always)]
+    fn validate(&self, _addr: usize) {}
 }
 
 #[cfg(test)]

@@ -84,4 +84,13 @@ impl<F: Fn(u64)> Probe for StreamMeter<F> {
     fn branch_mispredict(&self) {}
 
     fn critical_section(&self, _addr: usize, _lines: usize) {}
+
+    #[inline(always)]
+    fn lock(&self, addr: usize) {
+        self.write(addr, size_of::<u64>());
+    }
+
+    fn unlock(&self, _addr: usize, _changed: bool) {}
+
+    fn validate(&self, _addr: usize) {}
 }

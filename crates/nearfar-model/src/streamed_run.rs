@@ -62,4 +62,13 @@ impl Probe for StreamedRun {
     fn branch_mispredict(&self) {}
 
     fn critical_section(&self, _addr: usize, _lines: usize) {}
+
+    #[inline]
+    fn lock(&self, addr: usize) {
+        self.write(addr, size_of::<u64>());
+    }
+
+    fn unlock(&self, _addr: usize, _changed: bool) {}
+
+    fn validate(&self, _addr: usize) {}
 }

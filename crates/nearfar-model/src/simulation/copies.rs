@@ -1,4 +1,4 @@
-//! How many cores' private caches have a line.
+//! How many cores' private caches have a line, and whether one of them has it for itself.
 
 use super::placement::PAGE_LINES_LOG2;
 use super::sets::Hashed;
@@ -7,6 +7,17 @@ const PAGE_LINES: usize = 1 << PAGE_LINES_LOG2;
 /// No page: addresses end far below the last one that a number can name.
 const FREE: u64 = u64::MAX;
 const PAGES_MIN: usize = 64;
+/// Of a count: one core alone had the line when it wrote to it, and no other has asked for it since.
+const OWNED: u8 = 1 << 7;
+
+/// What the caches of other cores have of a line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Others {
+    Nothing,
+    Copies,
+    /// One has it for itself, and may have modified it.
+    Own,
+}
 
 /// Counts by line, those of a page together: a table of pages that is searched from where the hash of a page
 /// points, at most half full.
@@ -48,13 +59,17 @@ impl Copies {
         self.counts[self.find(line)][line.in_page()] > 0
     }
 
-    /// Notes one copy more; true if it is the only one.
+    /// Notes one copy more, and that nobody has the line for itself; what others have of it.
     #[inline]
-    pub(crate) fn add(&mut self, line: Hashed) -> bool {
+    pub(crate) fn add(&mut self, line: Hashed) -> Others {
         let place = self.find(line);
         let count = &mut self.counts[place][line.in_page()];
-        *count += 1;
-        let is_only = *count == 1;
+        let others = match *count {
+            0 => Others::Nothing,
+            count if count & OWNED != 0 => Others::Own,
+            _ => Others::Copies,
+        };
+        *count = (*count & !OWNED) + 1;
         if self.pages[place] == FREE {
             self.pages[place] = line.page();
             self.taken += 1;
@@ -62,7 +77,19 @@ impl Copies {
                 self.grow();
             }
         }
-        is_only
+        others
+    }
+
+    /// Notes that a core that has a copy has the line for itself; whether others had copies.
+    #[inline]
+    pub(crate) fn own(&mut self, line: Hashed) -> bool {
+        let place = self.find(line);
+        let count = &mut self.counts[place][line.in_page()];
+        let is_shared = *count & !OWNED > 1;
+        if *count > 0 {
+            *count = 1 | OWNED;
+        }
+        is_shared
     }
 
     /// Notes that a copy is gone.
@@ -70,7 +97,7 @@ impl Copies {
     pub(crate) fn drop_one(&mut self, line: Hashed) {
         let place = self.find(line);
         let count = &mut self.counts[place][line.in_page()];
-        *count = count.saturating_sub(1);
+        *count = (*count & !OWNED).saturating_sub(1);
     }
 
     /// Makes a table with room for as many pages again as there are lines of.
@@ -106,22 +133,36 @@ mod tests {
 
     proptest! {
         #[test]
-        fn copies_are_counted_as_a_map_does(steps in vec((any::<bool>(), 0_u64..20_000), 1..6_000)) {
+        fn copies_are_counted_as_a_map_does(steps in vec((0_u8..5, 0_u64..20_000), 1..6_000)) {
             let mut copies = Copies::new();
-            let mut expected = HashMap::<u64, u32>::new();
-            for (add, line) in steps {
-                if add && expected.get(&line).is_none_or(|count| *count < 64) {
-                    let count = expected.entry(line).or_default();
-                    *count += 1;
-                    prop_assert_eq!(copies.add(Hashed::new(line)), *count == 1);
-                } else if !add {
-                    copies.drop_one(Hashed::new(line));
-                    if let Some(count) = expected.get_mut(&line) {
-                        *count -= 1;
-                        if *count == 0 {
-                            expected.remove(&line);
-                        }
+            // How many have the line, and whether one of them for itself.
+            let mut expected = HashMap::<u64, (u32, bool)>::new();
+            for (step, line) in steps {
+                let hashed = Hashed::new(line);
+                let (count, is_owned) = expected.get(&line).copied().unwrap_or_default();
+                let next = match step {
+                    0 | 1 if count < 64 => {
+                        let others = match (count, is_owned) {
+                            (0, _) => Others::Nothing,
+                            (_, true) => Others::Own,
+                            (_, false) => Others::Copies,
+                        };
+                        prop_assert_eq!(copies.add(hashed), others);
+                        (count + 1, false)
                     }
+                    2 | 3 => {
+                        copies.drop_one(hashed);
+                        (count.saturating_sub(1), false)
+                    }
+                    _ => {
+                        prop_assert_eq!(copies.own(hashed), count > 1);
+                        (count.min(1), count > 0)
+                    }
+                };
+                if next.0 == 0 {
+                    expected.remove(&line);
+                } else {
+                    expected.insert(line, next);
                 }
                 prop_assert_eq!(copies.contains(Hashed::new(line)), expected.contains_key(&line));
             }

@@ -138,4 +138,16 @@ impl Probe for FilterProbe<'_> {
     fn critical_section(&self, _addr: usize, _lines: usize) {
         unreachable!("the scan takes no lock");
     }
+
+    fn lock(&self, _addr: usize) {
+        unreachable!("the scan takes no lock");
+    }
+
+    fn unlock(&self, _addr: usize, _changed: bool) {
+        unreachable!("the scan takes no lock");
+    }
+
+    fn validate(&self, _addr: usize) {
+        unreachable!("the scan takes no lock");
+    }
 }

@@ -17,11 +17,23 @@ pub enum Access {
     /// it takes neither core time nor room in the instruction window, as it is never completed.
     WrongPath,
     /// No access at all: time of the core only. What follows waits for no load before it: so begins
-    /// what does not depend on what was done before.
+    /// what does not depend on what was done before. Lock words from here on to the next are those of the line of
+    /// the address, if it has one: only who has the same meets at them.
     Compute,
     /// A critical section under the lock at the address, with [`Operation::bytes`] of lines that come from
     /// the core that was in it before. It is one core's at a time, and who waits begins nothing.
     CriticalSection,
+    /// The lock word at the address is taken, once nobody else has it and all operations before are done; later
+    /// ones wait until its line is this core's.
+    Lock,
+    /// The lock word at the address is written, and given back once all stores before are done: what others
+    /// have read since they loaded the line is out of date.
+    Unlock,
+    /// As [`Access::Unlock`], where nothing has changed that others could have read.
+    UnlockUnchanged,
+    /// Nobody else has the lock word at the address, or it is waited for. What the core has read since it loaded
+    /// its line is read again if another core has changed something since.
+    Validate,
     /// No access either: time in which the core begins nothing, from when the loads are there that
     /// [`Operation::depends`] tells of. So the pipeline is filled again after a branch
     /// mispredict. It takes no room in the instruction window.
@@ -30,7 +42,7 @@ pub enum Access {
 
 impl Access {
     /// All, in their order.
-    pub(super) const ALL: [Self; 9] = [
+    pub(super) const ALL: [Self; 13] = [
         Self::Load,
         Self::Store,
         Self::NonTemporalStore,
@@ -39,6 +51,10 @@ impl Access {
         Self::WrongPath,
         Self::Compute,
         Self::CriticalSection,
+        Self::Lock,
+        Self::Unlock,
+        Self::UnlockUnchanged,
+        Self::Validate,
         Self::Refill,
     ];
 }

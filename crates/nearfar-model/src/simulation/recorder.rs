@@ -8,6 +8,7 @@ use super::program::{Access, Operation};
 use crate::{CACHE_LINE_BYTES, Probe};
 
 const PAGE_BYTES: u64 = 4096;
+const WORD_BYTES: u32 = size_of::<u64>() as u32;
 /// The time until the pipeline is filled again after a branch mispredict: 20 cycles at 2.9 GHz.
 const REFILL_PS: u32 = 6_900;
 
@@ -16,11 +17,20 @@ pub trait AddressSpace {
     /// The modelled address of the byte at `address`. The bytes behind it follow up to the end of
     /// the modelled page of 4 KiB.
     fn modelled(&self, address: usize) -> u64;
+
+    /// The same, of a byte that is not accessed, where that makes a difference.
+    fn place(&self, address: usize) -> u64 {
+        self.modelled(address)
+    }
 }
 
 impl<S: AddressSpace + ?Sized> AddressSpace for Rc<S> {
     fn modelled(&self, address: usize) -> u64 {
         (**self).modelled(address)
+    }
+
+    fn place(&self, address: usize) -> u64 {
+        (**self).place(address)
     }
 }
 
@@ -48,6 +58,7 @@ pub struct Recorder<S> {
     depends: Cell<bool>,
     is_sampled: Cell<bool>,
     sampled: Cell<u32>,
+    which: Cell<u32>,
 }
 
 fn picoseconds(ns: f64) -> u32 {
@@ -65,6 +76,7 @@ impl<S: AddressSpace> Recorder<S> {
             depends: Cell::new(false),
             is_sampled: Cell::new(false),
             sampled: Cell::new(0),
+            which: Cell::new(0),
         }
     }
 
@@ -74,10 +86,18 @@ impl<S: AddressSpace> Recorder<S> {
         self.compute_ps.set(sum);
     }
 
+    /// Lets operations that begin from now on be those of one of several keys that one key of a smaller model stands
+    /// for: at lock words, only operations of the same number meet. Each key would have its node, and the
+    /// more keys one node stands for, the less often two of them are asked for at the same time.
+    pub fn stand_for(&self, which: u32) {
+        self.which.set(which);
+    }
+
     /// Begins an operation that depends on nothing done before. The latencies of its dependent
     /// accesses are sampled if `is_sampled`.
     pub fn begin(&self, cost: OperationCost, is_sampled: bool) {
-        let mut begin = Operation::new(Access::Compute, 0, 0);
+        let which = u64::from(self.which.get()) * CACHE_LINE_BYTES;
+        let mut begin = Operation::new(Access::Compute, which, 0);
         begin.compute_ps = picoseconds(cost.operation_ns);
         self.operations.borrow_mut().push_back(begin);
         self.access_ps.set(picoseconds(cost.access_ns));
@@ -195,5 +215,29 @@ impl<S: AddressSpace> Probe for Recorder<S> {
         let mut section = Operation::new(Access::CriticalSection, at, bytes);
         section.compute_ps = self.compute_ps.take();
         self.operations.borrow_mut().push_back(section);
+    }
+
+    fn lock(&self, addr: usize) {
+        self.depends();
+        self.push(Access::Lock, addr, size_of::<u64>());
+    }
+
+    fn unlock(&self, addr: usize, changed: bool) {
+        let access = if changed {
+            Access::Unlock
+        } else {
+            Access::UnlockUnchanged
+        };
+        let mut unlock = Operation::new(access, self.space.modelled(addr), WORD_BYTES);
+        unlock.compute_ps = self.compute_ps.take();
+        self.operations.borrow_mut().push_back(unlock);
+    }
+
+    fn validate(&self, addr: usize) {
+        let mut validate = Operation::new(Access::Validate, self.space.place(addr), 0);
+        validate.sampled = self.is_sampled.get();
+        self.sampled
+            .set(self.sampled.get() + u32::from(validate.sampled));
+        self.operations.borrow_mut().push_back(validate);
     }
 }

@@ -320,7 +320,9 @@ impl Simulation {
                 network.request(request.time, request.target, request.asked)
             });
         for (index, requests_end) in &self.ran {
-            self.next[*index] = self.cores[*index].settle(&self.shared.requests, *requests_end);
+            let words = &mut self.shared.locks.words;
+            self.next[*index] =
+                self.cores[*index].settle(&self.shared.requests, *requests_end, words);
         }
         if !self.watches.is_empty() {
             self.watch_reads();

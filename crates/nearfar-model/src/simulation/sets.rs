@@ -171,21 +171,34 @@ impl Cache {
         set as usize
     }
 
-    /// Whether the line is there; makes it the most recently used, modified if `dirty`.
+    /// Whether the line was modified, or `None` where it is not there; makes it the most recently used, modified
+    /// if `dirty`.
     #[inline]
-    pub(crate) fn touch(&mut self, line: Hashed, dirty: bool) -> bool {
+    pub(crate) fn touch(&mut self, line: Hashed, dirty: bool) -> Option<bool> {
         let set = self.set_of(line);
-        let Some(way) = self.find(set, line) else {
-            return false;
-        };
+        let way = self.find(set, line)?;
+        let place = self.place(set, way);
+        let was_dirty = self.lines[place] & DIRTY != 0;
         if dirty {
-            self.lines[self.place(set, way)] |= DIRTY;
+            self.lines[place] |= DIRTY;
         }
         let set = &mut self.sets[set];
         if set.order & 0xf != way as u64 {
             set.raise(set.rank(way), way);
         }
-        true
+        Some(was_dirty)
+    }
+
+    /// Marks a line as not modified, wherever it is in the order; whether it was.
+    pub(crate) fn clean(&mut self, line: Hashed) -> bool {
+        let set = self.set_of(line);
+        let Some(way) = self.find(set, line) else {
+            return false;
+        };
+        let place = self.place(set, way);
+        let was_dirty = self.lines[place] & DIRTY != 0;
+        self.lines[place] &= !DIRTY;
+        was_dirty
     }
 
     /// Puts a line in that is not there and returns the one that leaves, with whether it was
@@ -237,10 +250,12 @@ mod tests {
         let [one, two, three, four] = [1, 2, 3, 4].map(Hashed::new);
         assert_eq!(cache.insert(one, true), None);
         assert_eq!(cache.insert(two, false), None);
-        assert!(cache.touch(one, false));
+        assert_eq!(cache.touch(one, false), Some(true));
         assert_eq!(cache.insert(three, false), Some((2, false)));
         assert_eq!(cache.insert(four, false), Some((1, true)));
-        assert!(!cache.touch(one, false) && cache.touch(three, false));
+        assert_eq!(cache.touch(one, false), None);
+        assert_eq!(cache.touch(three, true), Some(false));
+        assert!(cache.clean(three) && !cache.clean(three) && !cache.clean(one));
         assert_eq!(cache.remove(three), Some(false));
         assert_eq!(cache.remove(three), None);
     }
@@ -280,8 +295,8 @@ mod tests {
                 prop_assert_eq!(cache.contains(hashed), listed.0.iter().any(|(l, _)| *l == line));
                 if step == 2 {
                     prop_assert_eq!(cache.remove(hashed), listed.take(line));
-                } else if cache.touch(hashed, dirty) {
-                    let was = listed.take(line).unwrap();
+                } else if let Some(was) = cache.touch(hashed, dirty) {
+                    prop_assert_eq!(listed.take(line), Some(was));
                     listed.put(line, was || dirty, ways as usize);
                 } else {
                     prop_assert_eq!(listed.take(line), None);

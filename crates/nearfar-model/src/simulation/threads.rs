@@ -157,6 +157,21 @@ impl Probe for VirtualProbe {
         self.recorder.critical_section(addr, lines);
         self.flush_if_full();
     }
+
+    fn lock(&self, addr: usize) {
+        self.recorder.lock(addr);
+        self.flush_if_full();
+    }
+
+    fn unlock(&self, addr: usize, changed: bool) {
+        self.recorder.unlock(addr, changed);
+        self.flush_if_full();
+    }
+
+    fn validate(&self, addr: usize) {
+        self.recorder.validate(addr);
+        self.flush_if_full();
+    }
 }
 
 /// The simulation's end of a closure.

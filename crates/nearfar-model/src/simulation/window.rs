@@ -17,10 +17,19 @@ pub(crate) enum Action {
     Refill,
     /// A lock is taken and released.
     CriticalSection,
+    /// A lock word is waited for.
+    Lock,
+    /// It is given back.
+    Unlock,
+    UnlockUnchanged,
+    /// What was read under no lock is used.
+    Validate,
     /// It is in L1.
     HitL1,
     HitL2,
     HitL3,
+    /// Another core has modified it, or others have it that a store takes it from.
+    HitOther,
     /// It is brought from memory.
     Load,
     /// It is brought from memory and modified.
@@ -63,6 +72,21 @@ impl Slot {
         self.action == Action::Load && self.flags == FLAGS
     }
 
+    /// Whether a line is accessed.
+    #[inline]
+    pub(crate) fn is_access(&self) -> bool {
+        !matches!(
+            self.action,
+            Action::Compute
+                | Action::Refill
+                | Action::CriticalSection
+                | Action::Lock
+                | Action::Unlock
+                | Action::UnlockUnchanged
+                | Action::Validate
+        )
+    }
+
     /// Its core time, as long as instructions take it.
     #[inline]
     pub(crate) fn instructions(&self) -> Ps {
@@ -73,9 +97,9 @@ impl Slot {
     }
 
     /// The first line of an operation whose accesses take `first_line` with it, and how many come behind it.
-    /// `last` is the last line of the thread's operation before, and then of this one.
+    /// `last` is the last line of the thread's operation before, and then of this one; none where caches are simulated.
     #[inline]
-    fn begin(operation: &Operation, first_line: u32, last: &mut u64) -> (Self, u64) {
+    fn begin(operation: &Operation, first_line: u32, last: &mut Option<u64>) -> (Self, u64) {
         let kind = &KINDS[operation.access as usize];
         let line = operation.address >> LINE_BYTES_LOG2;
         let mut slot = Self {
@@ -87,7 +111,7 @@ impl Slot {
                 | Self::demands(operation)
                 | (u8::from(operation.depends) * flags::DEPENDS),
         };
-        let mut more = 0;
+        let mut more = u64::from(kind.then.is_some());
         if kind.has_lines {
             let in_line = operation.address & ((1 << LINE_BYTES_LOG2) - 1);
             let end = in_line + u64::from(operation.bytes);
@@ -95,7 +119,9 @@ impl Slot {
                 more = (end - 1) >> LINE_BYTES_LOG2;
                 slot.bytes = (u64::from(slot.bytes) / (more + 1)) as u16;
             }
-            if std::mem::replace(last, line + more) == line {
+            if let Some(last) = last
+                && std::mem::replace(last, line + more) == line
+            {
                 slot.repeat();
             }
         }
@@ -106,6 +132,15 @@ impl Slot {
     #[inline]
     fn behind(self, operation: &Operation, line_ps: u32) -> Self {
         let kind = &KINDS[operation.access as usize];
+        if let Some((action, flags)) = kind.then {
+            return Self {
+                compute: 0,
+                bytes: operation.bytes as u16,
+                action,
+                flags,
+                ..self
+            };
+        }
         Self {
             line: self.line + 1,
             compute: line_ps,
@@ -136,6 +171,7 @@ impl Slot {
             Level::L1 => Action::HitL1,
             Level::L2 => Action::HitL2,
             Level::L3 => Action::HitL3,
+            Level::Other => Action::HitOther,
             Level::Memory => return,
         };
         self.flags &= !flags::SEEN_AHEAD;
@@ -155,6 +191,8 @@ struct Kind {
     takes_time: bool,
     /// It goes over the lines of its bytes.
     has_lines: bool,
+    /// What comes behind it on the same line.
+    then: Option<(Action, u8)>,
 }
 
 /// By [`Access`], in its order.
@@ -169,16 +207,20 @@ static KINDS: [Kind; Access::ALL.len()] = {
 };
 
 const fn kind(access: Access) -> Kind {
-    use flags::{DEPENDS, FILL_BUFFER, PREFETCH, SEEN_AHEAD, STORED};
+    use flags::{DEPENDS, FENCED, FILL_BUFFER, PREFETCH, SEEN_AHEAD, STORED};
     let (action, flags) = match access {
         Access::Load => (Action::Load, FILL_BUFFER | SEEN_AHEAD),
         Access::Prefetch | Access::WrongPath => (Action::Load, FILL_BUFFER | PREFETCH),
-        Access::Store => (Action::Store, FILL_BUFFER | STORED),
+        Access::Store | Access::Unlock | Access::UnlockUnchanged => {
+            (Action::Store, FILL_BUFFER | STORED)
+        }
         Access::NonTemporalStore => (Action::Write, FILL_BUFFER | STORED),
         Access::Flush => (Action::Write, FILL_BUFFER),
         Access::Compute => (Action::Compute, 0),
         Access::Refill => (Action::Refill, DEPENDS),
         Access::CriticalSection => (Action::CriticalSection, 0),
+        Access::Lock => (Action::Lock, 0),
+        Access::Validate => (Action::Validate, 0),
     };
     Kind {
         action,
@@ -188,8 +230,20 @@ const fn kind(access: Access) -> Kind {
         } else {
             u16::MAX
         },
-        takes_time: !matches!(access, Access::WrongPath | Access::Refill),
-        has_lines: !matches!(access, Access::Refill | Access::CriticalSection),
+        takes_time: !matches!(
+            access,
+            Access::WrongPath | Access::Refill | Access::Validate
+        ),
+        has_lines: !matches!(
+            access,
+            Access::Refill | Access::CriticalSection | Access::Lock | Access::Validate
+        ),
+        then: match access {
+            Access::Lock => Some((Action::Store, FILL_BUFFER | STORED | FENCED)),
+            Access::Unlock => Some((Action::Unlock, 0)),
+            Access::UnlockUnchanged => Some((Action::UnlockUnchanged, 0)),
+            _ => None,
+        },
     }
 }
 
@@ -199,7 +253,7 @@ struct Thread {
     /// What the program has told of, from `next` on.
     operations: Vec<Operation>,
     next: usize,
-    last_line: u64,
+    last_line: Option<u64>,
     done: bool,
 }
 
@@ -236,8 +290,14 @@ pub(crate) struct Window {
 }
 
 impl Window {
-    /// A window that shows `ahead` lines of programs to the prefetchers.
-    pub(crate) fn new(programs: Vec<Box<dyn Program>>, ahead: u32, access: Ps, line: Ps) -> Self {
+    /// A window that shows `ahead` lines of programs to the prefetchers. An access takes so much core time, and a line
+    /// of it; where no caches are simulated, an operation on the line of the one before finds it in L1.
+    pub(crate) fn new(
+        programs: Vec<Box<dyn Program>>,
+        ahead: u32,
+        (access, line): (Ps, Ps),
+        has_caches: bool,
+    ) -> Self {
         let empty = Slot {
             line: 0,
             compute: 0,
@@ -249,7 +309,7 @@ impl Window {
             program,
             operations: Vec::new(),
             next: 0,
-            last_line: u64::MAX,
+            last_line: (!has_caches).then_some(u64::MAX),
             done: false,
         };
         Self {

@@ -2,6 +2,7 @@
 
 mod derived_profiles;
 mod invariants;
+mod lock_words;
 mod one_core;
 mod simulation;
 mod streams;

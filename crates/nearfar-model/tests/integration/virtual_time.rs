@@ -33,8 +33,16 @@ struct Run {
     threads: u64,
     devices: u32,
     seed: u64,
-    /// Each thread is in the one critical section before one in so many operations.
-    section_every: Option<u64>,
+    /// Each thread takes the one lock before one in so many operations.
+    lock_every: Option<(LockKind, u64)>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum LockKind {
+    /// A critical section.
+    Section,
+    /// A lock word under which a line is written, and which readers validate.
+    Word,
 }
 
 impl Run {
@@ -75,12 +83,14 @@ impl Run {
             } = self;
             let pattern = Pattern::new(access, order, bytes, REGION_BYTES, thread, threads, seed);
             let program = program(pattern);
-            match self.section_every {
+            match self.lock_every {
                 None => program,
-                Some(every) => Box::new(Locking {
+                Some((kind, every)) => Box::new(Locking {
                     program,
+                    kind,
                     every,
                     operations: 0,
+                    locking: Vec::new(),
                 }),
             }
         });
@@ -94,33 +104,55 @@ impl Run {
     }
 }
 
-/// A program whose threads are in one critical section before one in so many operations.
+/// A program whose threads take one lock before one in so many operations.
 struct Locking {
     program: Box<dyn Program>,
+    kind: LockKind,
     every: u64,
     operations: u64,
+    /// What is still to be done under the lock, last first.
+    locking: Vec<Operation>,
 }
 
 /// Core time in the section, and lines that come from the core that was in it before.
 const SECTION_PS: u32 = 20_000;
 const SECTION_LINES: u32 = 2;
 
-/// A critical section under the lock at the beginning of the region.
-fn section() -> Operation {
-    let mut section = Operation::new(Access::CriticalSection, 0, SECTION_LINES * 64);
-    section.compute_ps = SECTION_PS;
-    section
+impl LockKind {
+    /// What is done under the lock at the beginning of the region, last first.
+    fn operations(self) -> Vec<Operation> {
+        match self {
+            Self::Section => {
+                let mut section = Operation::new(Access::CriticalSection, 0, SECTION_LINES * 64);
+                section.compute_ps = SECTION_PS;
+                vec![section]
+            }
+            Self::Word => {
+                let mut store = Operation::new(Access::Store, 64, 8);
+                store.compute_ps = SECTION_PS;
+                vec![
+                    Operation::new(Access::Validate, 0, 0),
+                    Operation::new(Access::Load, 0, 8),
+                    Operation::new(Access::Unlock, 0, 8),
+                    store,
+                    Operation::new(Access::Lock, 0, 8),
+                ]
+            }
+        }
+    }
 }
 
 impl Program for Locking {
     fn next_operation(&mut self) -> Option<Operation> {
-        // After so many operations it is the section's turn.
-        let turn = self.operations % (self.every + 1);
-        self.operations += 1;
-        match turn == self.every {
-            true => Some(section()),
-            false => self.program.next_operation(),
+        if let Some(operation) = self.locking.pop() {
+            return Some(operation);
         }
+        self.operations += 1;
+        if self.operations.is_multiple_of(self.every + 1) {
+            self.locking = self.kind.operations();
+            return self.locking.pop();
+        }
+        self.program.next_operation()
     }
 }
 
@@ -144,17 +176,18 @@ fn runs() -> impl Strategy<Value = Run> {
         Just(Access::NonTemporalStore)
     ];
     let order = prop_oneof![Just(Order::Sequential), Just(Order::Random)];
-    let sections = prop_oneof![Just(None), (1_u64..40).prop_map(Some)];
+    let kind = prop_oneof![Just(LockKind::Section), Just(LockKind::Word)];
+    let locks = prop_oneof![Just(None), (kind, 1_u64..40).prop_map(Some)];
     let numbers = (3_u32..13, 1_u64..49, 1_u32..5, any::<u64>());
-    (access, order, numbers, sections).prop_map(
-        |(access, order, (log, threads, devices, seed), section_every)| Run {
+    (access, order, numbers, locks).prop_map(
+        |(access, order, (log, threads, devices, seed), lock_every)| Run {
             access,
             order,
             bytes: 1 << log,
             threads,
             devices,
             seed,
-            section_every,
+            lock_every,
         },
     )
 }
@@ -238,7 +271,7 @@ proptest! {
             run.devices = 1;
         }
         // Who meets whom at a lock depends on the latency.
-        run.section_every = None;
+        run.lock_every = None;
         let mut base = machine();
         let tier = far(&mut base);
         // A backlog that is shorter for a longer latency is served faster, and other requests meet
@@ -256,9 +289,12 @@ proptest! {
 }
 
 #[test]
-fn one_thread_at_a_time_is_in_a_section_and_none_is_lost() {
+fn one_thread_at_a_time_has_the_lock_and_none_is_lost() {
     let machine = machine();
-    for threads in [1, 2, 48] {
+    for (kind, threads) in [LockKind::Section, LockKind::Word]
+        .into_iter()
+        .flat_map(|kind| [1, 2, 48].map(|threads| (kind, threads)))
+    {
         let run = Run {
             access: Access::Load,
             order: Order::Random,
@@ -266,24 +302,24 @@ fn one_thread_at_a_time_is_in_a_section_and_none_is_lost() {
             threads,
             devices: 4,
             seed: 3,
-            section_every: Some(1),
+            lock_every: Some((kind, 1)),
         };
-        let sections = threads * (8_000 / threads);
+        let times = threads * (8_000 / threads);
         let elapsed_ns = run.to_the_end(&machine);
-        let inside_ns = (sections * u64::from(SECTION_PS)) as f64 / 1e3;
+        let inside_ns = (times * u64::from(SECTION_PS)) as f64 / 1e3;
         assert!(
             elapsed_ns >= inside_ns,
-            "{threads}: {elapsed_ns} ns, {inside_ns} ns"
+            "{kind:?}, {threads}: {elapsed_ns} ns, {inside_ns} ns"
         );
         // Without it, threads wait for nobody.
         let free = Run {
-            section_every: None,
+            lock_every: None,
             ..run
         };
         let free_ns = free.to_the_end(&machine);
         assert!(
             free_ns < elapsed_ns,
-            "{threads}: {free_ns} ns, {elapsed_ns} ns"
+            "{kind:?}, {threads}: {free_ns} ns, {elapsed_ns} ns"
         );
     }
 }
@@ -503,7 +539,7 @@ fn write_backs_that_wait_in_the_last_level_leave_the_table_to_others() {
             threads: 8,
             devices: 1,
             seed: 1,
-            section_every: None,
+            lock_every: None,
         };
         let outcome = run.on(&machine);
         assert!(outcome.lines_written.iter().sum::<u64>() > 1_000);

@@ -34,11 +34,24 @@ impl VirtualCore {
                 self.in_section = false;
                 now
             }
+            Action::Lock => {
+                self.locking.has_word = false;
+                now
+            }
+            Action::Unlock | Action::UnlockUnchanged => {
+                self.release_word(now, slot, shared);
+                now
+            }
+            Action::Validate => now,
             Action::HitL1 => self.hit(now, slot, self.limits.l1_hit),
             Action::HitL2 => self.hit(now, slot, self.limits.l2_hit),
             Action::HitL3 => {
                 self.complete_pair(now, slot, shared);
                 now + self.limits.l3_hit
+            }
+            Action::HitOther => {
+                self.complete_pair(now, slot, shared);
+                now + self.transfer()
             }
             Action::Write => self.send(now, slot, shared),
         };
@@ -57,10 +70,7 @@ impl VirtualCore {
             self.chain.clear(since);
         }
         let stored = slot.flags & flags::STORED != 0;
-        let is_access = !matches!(
-            slot.action,
-            Action::Compute | Action::Refill | Action::CriticalSection
-        );
+        let is_access = slot.is_access();
         let is_load = !stored && slot.flags & flags::PREFETCH == 0 && is_access;
         if is_load {
             self.chain.add(done);
@@ -72,6 +82,7 @@ impl VirtualCore {
             self.counts.bytes[usize::from(stored)] += u64::from(slot.bytes);
             self.counts.lines += 1;
         }
+        self.note_issued(slot, stored && done & UNANSWERED != 0);
         self.issued_at = now;
         if self.slots.is_some() {
             self.count_miss(now, done, is_access && slot.flags & flags::PREFETCH == 0);
@@ -232,7 +243,7 @@ impl VirtualCore {
                 if slot.flags & (flags::SAMPLED | flags::FENCED) != 0 {
                     self.wait(now, done, slot.flags & !flags::FILL_BUFFER)
                 } else {
-                    self.unanswered += 1;
+                    self.unanswered += usize::from(slot.flags & flags::PREFETCH == 0);
                     done
                 }
             }
@@ -253,7 +264,7 @@ impl VirtualCore {
     /// Notes that the line at the head waits for the answer to a request.
     #[inline]
     fn wait(&mut self, now: Ps, done: Ps, flags: u8) -> Ps {
-        self.unanswered += 1;
+        self.unanswered += usize::from(flags & flags::PREFETCH == 0);
         if flags & flags::FENCED != 0 {
             self.fence_until = NEVER;
         }

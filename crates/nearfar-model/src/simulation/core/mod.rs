@@ -5,12 +5,14 @@
 //! scheduler has them answered in the order of time, and the core settles what waited for them.
 
 mod issue;
+mod locking;
 mod prefetching;
 mod ready;
 mod settle;
 
 use nearfar_topology::SimulatedCores;
 
+use self::locking::Locking;
 use super::cache::{CoreCaches, Levels};
 use super::locks::Locks;
 use super::pending::{Chain, InFlight, Reorder};
@@ -88,9 +90,10 @@ pub(crate) struct VirtualCore {
     head_blocked: bool,
     /// The head has its turn of the lock that it needs.
     in_section: bool,
+    locking: Locking,
     /// A load ahead of the head does.
     ahead_blocked: bool,
-    /// Lines of this round that were issued and wait for answers.
+    /// Loads and stores of this round that wait for answers.
     unanswered: usize,
     issued_at: Ps,
     chain: Chain,
@@ -98,6 +101,8 @@ pub(crate) struct VirtualCore {
     /// Of a core whose caches are simulated.
     reorder: Option<Reorder>,
     all_done: Ps,
+    /// When all loads and stores are done, without prefetches and loads on wrong paths.
+    ordered_done: Ps,
     fence_until: Ps,
     pub samples: Vec<Ps>,
     pub counts: CoreCounts,
@@ -141,8 +146,8 @@ impl VirtualCore {
             window: Window::new(
                 programs,
                 parameters.window_lines,
-                ps(parameters.access_ns),
-                ps(parameters.line_ns),
+                (ps(parameters.access_ns), ps(parameters.line_ns)),
+                matches!(caches, CoreCaches::Simulated(_)),
             ),
             fill_buffers: FillBuffers::new(parameters.fill_buffers as usize),
             l2_queue: LazyTimes::new(parameters.l2_queue_entries as usize),
@@ -154,6 +159,7 @@ impl VirtualCore {
             first_request: 0,
             head_blocked: false,
             in_section: false,
+            locking: Locking::new(),
             ahead_blocked: false,
             unanswered: 0,
             issued_at: 0,
@@ -161,6 +167,7 @@ impl VirtualCore {
             in_flight: InFlight::new(),
             reorder,
             all_done: 0,
+            ordered_done: 0,
             fence_until: 0,
             samples: Vec::new(),
             counts: CoreCounts::default(),
@@ -249,6 +256,7 @@ impl VirtualCore {
     fn run_as<const CACHED: bool>(&mut self, mut now: Ps, end: Ps, shared: &mut Shared) {
         self.first_request = shared.requests.len();
         self.head_blocked = false;
+        self.locking.look_again = None;
         loop {
             if CACHED {
                 let (caches, evicted) = (&mut self.caches, &mut self.evicted);
@@ -260,6 +268,7 @@ impl VirtualCore {
             }
             self.expose::<CACHED>(now, shared);
             if self.window.is_empty() {
+                shared.locks.words.end(self.number, now);
                 return;
             }
             let ready = self.head_ready::<CACHED>();
@@ -275,6 +284,12 @@ impl VirtualCore {
             }
             if self.window.head().action == Action::CriticalSection && !self.in_section {
                 self.enter_section(now, shared);
+                continue;
+            }
+            if !self.passes_locks(now, end, shared) {
+                if self.locking.look_again.is_some() {
+                    return;
+                }
                 continue;
             }
             if !self.issue::<CACHED>(now, shared) {

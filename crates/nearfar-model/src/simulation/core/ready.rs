@@ -55,15 +55,17 @@ impl VirtualCore {
         let head = self.window.head();
         let own = Ps::from(head.compute);
         let lines = Ps::from(head.bytes) >> LINE_BYTES_LOG2;
-        // To the last level, and from there to the core that has the line and back.
-        let transfers = lines * 2 * self.limits.l3_hit;
+        let transfers = lines * self.transfer();
         let section = Section {
             line: head.line,
             core: self.number,
             own,
             transfers,
         };
-        let released = shared.locks.enter(now.saturating_sub(own), section);
+        let released = shared
+            .locks
+            .sections
+            .enter(now.saturating_sub(own), section);
         self.fence_until = self.fence_until.max(released);
         self.in_section = true;
     }
@@ -82,7 +84,7 @@ impl VirtualCore {
             if self.unanswered > 0 {
                 return NEVER;
             }
-            ready = ready.max(self.all_done + compute);
+            ready = ready.max(self.ordered_done + compute);
         }
         ready
     }

@@ -2,6 +2,7 @@
 
 use super::VirtualCore;
 use crate::simulation::cache::CoreCaches;
+use crate::simulation::locks::LockWords;
 use crate::simulation::network::Asked;
 use crate::simulation::pending::{AFTER_ANSWER, UNANSWERED};
 use crate::simulation::requests::{Purpose, Requests};
@@ -11,7 +12,7 @@ use crate::simulation::window::flags;
 impl VirtualCore {
     /// Takes the answers to the round's requests and returns when there is more to do, or
     /// [`NEVER`].
-    pub(crate) fn settle(&mut self, requests: &Requests, end: usize) -> Ps {
+    pub(crate) fn settle(&mut self, requests: &Requests, end: usize, words: &mut LockWords) -> Ps {
         let l2_hit = self.limits.l2_hit;
         let mine = requests.range(self.first_request..end);
         for (index, request) in mine.iter().enumerate() {
@@ -29,6 +30,14 @@ impl VirtualCore {
                 }
                 Purpose::Load | Purpose::Demand => {
                     self.all_done = self.all_done.max(time);
+                    if request.asked == Asked::Ownership {
+                        self.locking.store(time);
+                    }
+                    let is_prefetch =
+                        request.purpose == Purpose::Demand && request.asked == Asked::Read;
+                    if !is_prefetch {
+                        self.ordered_done = self.ordered_done.max(time);
+                    }
                     let release = time + self.limits.turnaround;
                     self.fill_buffers.release_fill(release);
                     self.in_flight.answer(request.target.line(), mark, time);
@@ -53,8 +62,11 @@ impl VirtualCore {
             slots.settle(reads.map(|request| request.time), answer);
         }
         self.unanswered = 0;
+        self.settle_locks(words);
         if self.window.is_empty() {
             NEVER
+        } else if let Some(at) = self.locking.look_again {
+            at
         } else if self.head_blocked {
             self.l2_queue.first()
         } else {
@@ -83,6 +95,12 @@ impl VirtualCore {
     #[inline]
     pub(super) fn complete(&mut self, issued_at: Ps, done: Ps, flags: u8) {
         self.all_done = self.all_done.max(done);
+        if flags & flags::PREFETCH == 0 {
+            self.ordered_done = self.ordered_done.max(done);
+        }
+        if flags & flags::STORED != 0 {
+            self.locking.store(done);
+        }
         if flags & flags::FILL_BUFFER != 0 {
             // A line that waits in L2 is handed over immediately; one from memory is filled and
             // replayed.
@@ -97,7 +115,8 @@ impl VirtualCore {
         }
         if flags & (flags::SAMPLED | flags::FENCED) != 0 {
             if flags & flags::SAMPLED != 0 {
-                self.samples.push(done - issued_at);
+                let waited = std::mem::take(&mut self.locking.waited);
+                self.samples.push(done - issued_at + waited);
             }
             if flags & flags::FENCED != 0 {
                 self.fence_until = done;
