@@ -2,6 +2,7 @@
 
 use nearfar_model::{Native, Probe};
 
+use crate::lock::{Obsolete, OptimisticLock, Version};
 use crate::memory::{Guard, NodeMemory};
 use crate::prefetch::{LINE_BYTES, prefetch_line};
 
@@ -66,6 +67,50 @@ impl<'m, 'p, P: Probe> Context<'m, 'p, P> {
         // The array may begin in the middle of a line.
         prefetch_line(first.wrapping_add(bytes - 1));
         self.probe.prefetch(first.addr(), bytes);
+    }
+
+    /// As [`OptimisticLock::validate`], and reports it.
+    #[inline(always)]
+    pub(crate) fn validate(&self, lock: &OptimisticLock, version: Version) -> bool {
+        self.probe.validate(std::ptr::from_ref(lock).addr());
+        lock.validate(version)
+    }
+
+    /// As [`OptimisticLock::try_lock`], and reports a lock that was taken.
+    #[inline(always)]
+    pub(crate) fn try_lock(&self, lock: &OptimisticLock, version: Version) -> bool {
+        let is_taken = lock.try_lock(version);
+        if is_taken {
+            self.probe.lock(std::ptr::from_ref(lock).addr());
+        }
+        is_taken
+    }
+
+    /// As [`OptimisticLock::lock`], and reports it.
+    pub(crate) fn lock(&self, lock: &OptimisticLock) -> Result<(), Obsolete> {
+        lock.lock(|| self.waiting(lock))?;
+        self.probe.lock(std::ptr::from_ref(lock).addr());
+        Ok(())
+    }
+
+    /// As [`OptimisticLock::unlock`], and reports it.
+    #[inline(always)]
+    pub(crate) fn unlock(&self, lock: &OptimisticLock) {
+        lock.unlock();
+        self.probe.unlock(std::ptr::from_ref(lock).addr(), true);
+    }
+
+    /// As [`OptimisticLock::unlock_unchanged`], and reports it.
+    #[inline(always)]
+    pub(crate) fn unlock_unchanged(&self, lock: &OptimisticLock) {
+        lock.unlock_unchanged();
+        self.probe.unlock(std::ptr::from_ref(lock).addr(), false);
+    }
+
+    /// As [`OptimisticLock::unlock_obsolete`], and reports it.
+    pub(crate) fn unlock_obsolete(&self, lock: &OptimisticLock) {
+        lock.unlock_obsolete();
+        self.probe.unlock(std::ptr::from_ref(lock).addr(), true);
     }
 
     /// Reports a look at a lock that somebody else holds.

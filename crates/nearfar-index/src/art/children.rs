@@ -119,7 +119,7 @@ impl<'g> Node<'g> {
                 }
                 None => Child::NOTHING,
             };
-            if lock.validate(version) {
+            if context.validate(lock, version) {
                 return child;
             }
         }
@@ -328,7 +328,7 @@ impl<'g> Node<'g> {
                 Direction::Backward => keys.iter().rposition(|key| *key <= from),
             };
             let found = at.map(|at| (keys[at], Child::load(self.slot(at), &context.guard)));
-            if version.is_none_or(|version| lock.validate(version)) {
+            if version.is_none_or(|version| context.validate(lock, version)) {
                 return found;
             }
         }

@@ -38,32 +38,35 @@ impl<'g> Place<'g> {
 
 /// A place that nobody else writes.
 #[derive(Debug)]
-pub(super) struct HeldPlace<'g> {
+pub(super) struct HeldPlace<'g, P: Probe> {
     place: Place<'g>,
-    holder: Holder<'g>,
+    holder: Holder<'g, P>,
     root: &'g Slot,
 }
 
 #[derive(Debug)]
-enum Holder<'g> {
+enum Holder<'g, P: Probe> {
     Root {
         /// Unlocks when it is dropped.
-        _held: HeldRoot<'g>,
+        _held: HeldRoot<'g, P>,
     },
-    Node(HeldNode<'g>),
+    Node(HeldNode<'g, P>),
 }
 
 /// The lock of the place that holds the topmost node.
 #[derive(Debug)]
-struct HeldRoot<'g>(&'g OptimisticLock);
+struct HeldRoot<'g, P: Probe> {
+    lock: &'g OptimisticLock,
+    context: &'g Context<'g, 'g, P>,
+}
 
-impl Drop for HeldRoot<'_> {
+impl<P: Probe> Drop for HeldRoot<'_, P> {
     fn drop(&mut self) {
-        self.0.unlock_unchanged();
+        self.context.unlock_unchanged(self.lock);
     }
 }
 
-impl<'g> HeldPlace<'g> {
+impl<'g, P: Probe> HeldPlace<'g, P> {
     fn slot(&self) -> Option<&'g Slot> {
         match self.place {
             Place::Root => Some(self.root),
@@ -78,7 +81,7 @@ impl<'g> HeldPlace<'g> {
     }
 
     /// Puts another child where one is. Readers see the old one or the new one.
-    pub(super) fn replace<P: Probe>(&self, child: Child, context: &Context<'_, '_, P>) {
+    pub(super) fn replace(&self, child: Child, context: &Context<'_, '_, P>) {
         if let Some(slot) = self.slot() {
             context.probe.write(std::ptr::from_ref(slot).addr(), 8);
             child.store(slot);
@@ -86,7 +89,7 @@ impl<'g> HeldPlace<'g> {
     }
 
     /// Puts a child where none is; false where the node has no room for it.
-    pub(super) fn fill<P: Probe>(&mut self, child: Child, context: &Context<'_, '_, P>) -> bool {
+    pub(super) fn fill(&mut self, child: Child, context: &Context<'_, '_, P>) -> bool {
         match (&mut self.holder, self.place) {
             (Holder::Node(held), Place::Byte(node, byte)) => {
                 if !held.add(byte, child) {
@@ -106,7 +109,7 @@ impl<'g> HeldPlace<'g> {
     }
 
     /// Takes the child away.
-    pub(super) fn clear<P: Probe>(&mut self, context: &Context<'_, '_, P>) {
+    pub(super) fn clear(&mut self, context: &Context<'_, '_, P>) {
         match (&mut self.holder, self.place) {
             (Holder::Node(held), Place::Byte(_, byte)) => held.remove(byte),
             _ => self.replace(Child::NOTHING, context),
@@ -181,14 +184,14 @@ impl<V: TreeValue> Art<V> {
         &'g self,
         place: Place<'g>,
         context: &'g Context<'_, '_, P>,
-    ) -> Result<HeldPlace<'g>, Obsolete> {
+    ) -> Result<HeldPlace<'g, P>, Obsolete> {
         let holder = if let Some(node) = place.node() {
             Holder::Node(node.lock(context)?)
         } else {
             let lock = &self.root_lock;
-            lock.lock(|| context.waiting(lock))?;
+            context.lock(lock)?;
             Holder::Root {
-                _held: HeldRoot(lock),
+                _held: HeldRoot { lock, context },
             }
         };
         Ok(HeldPlace {
@@ -204,7 +207,7 @@ impl<V: TreeValue> Art<V> {
         place: Place<'g>,
         child: Child,
         context: &'g Context<'_, '_, P>,
-    ) -> Option<HeldPlace<'g>> {
+    ) -> Option<HeldPlace<'g, P>> {
         let held = self.lock_place(place, context).ok()?;
         (held.child() == child).then_some(held)
     }

@@ -141,7 +141,7 @@ impl<V: TreeValue> Art<V> {
     ) -> Result<Attempt<Option<V>>, OutOfMemory> {
         let tier = if V::INLINE { TierId::NEAR } else { leaf.tier() };
         let word = incoming.word(tier, context)?;
-        let Ok(held) = leaf.lock(|| context.waiting(leaf.base().as_ptr())) else {
+        let Ok(held) = leaf.lock(context) else {
             return Ok(Attempt::Again);
         };
         if !leaf.is_live(index) {
@@ -254,7 +254,7 @@ impl<V: TreeValue> Art<V> {
             copy.put(spot.at, child);
         }
         above.replace(Child::node(copy), context);
-        held.retire(context);
+        held.retire();
         Ok(true)
     }
 
@@ -272,7 +272,7 @@ impl<V: TreeValue> Art<V> {
         let Some(held) = self.lock_child(spot.at, spot.child, context) else {
             return Ok(Attempt::Again);
         };
-        let Ok(old) = leaf.lock(|| context.waiting(leaf.base().as_ptr())) else {
+        let Ok(old) = leaf.lock(context) else {
             return Ok(Attempt::Again);
         };
         let mut entries = [Entry::default(); ENTRIES_MAX + 1];
@@ -300,7 +300,7 @@ impl<V: TreeValue> Art<V> {
         };
         held.replace(new, context);
         drop(held);
-        old.retire(context);
+        old.retire();
         Ok(Attempt::Done(None))
     }
 
@@ -380,7 +380,7 @@ impl<V: TreeValue> Art<V> {
         }
         held.replace(Child::node(upper), context);
         drop(held);
-        old.retire(context);
+        old.retire();
         Ok(Attempt::Done(None))
     }
 
@@ -403,7 +403,7 @@ impl<V: TreeValue> Art<V> {
             // SAFETY: a word of this tree's memory, read under the guard.
             let changed = change(unsafe { V::from_word(seen, context) });
             let word = changed.clone().into_word(context, leaf.tier())?;
-            let held = leaf.lock(|| context.waiting(leaf.base().as_ptr()));
+            let held = leaf.lock(context);
             if held.is_ok() && leaf.is_live(index) && value.load(Relaxed) == seen {
                 value.store(word, Release);
                 drop(held);

@@ -428,8 +428,17 @@ impl<'g> Leaf<'g> {
         self.is_live(index).then_some(index)
     }
 
-    /// Takes the lock, calling `waiting` once per look in vain.
-    pub(super) fn lock(self, mut waiting: impl FnMut()) -> Result<HeldLeaf<'g>, Obsolete> {
+    /// Whether it is part of a tree and nobody holds the lock.
+    #[cfg(test)]
+    pub(super) fn can_be_locked(self) -> bool {
+        self.header().state.load(Ordering::Relaxed) & (LOCKED | OBSOLETE) == 0
+    }
+
+    /// Takes the lock.
+    pub(super) fn lock<P: Probe>(
+        self,
+        context: &'g Context<'_, '_, P>,
+    ) -> Result<HeldLeaf<'g, P>, Obsolete> {
         let state = &self.header().state;
         let mut turn = 0;
         loop {
@@ -448,9 +457,13 @@ impl<'g> Leaf<'g> {
                     )
                     .is_ok();
             if taken {
-                return Ok(HeldLeaf { leaf: self });
+                context.probe.lock(self.base.as_ptr().addr());
+                return Ok(HeldLeaf {
+                    leaf: self,
+                    context,
+                });
             }
-            waiting();
+            context.waiting(self.base.as_ptr());
             pause(turn);
             turn += 1;
         }
@@ -459,11 +472,12 @@ impl<'g> Leaf<'g> {
 
 /// A leaf whose lock this thread holds: its values and what is removed stand still.
 #[derive(Debug)]
-pub(super) struct HeldLeaf<'g> {
+pub(super) struct HeldLeaf<'g, P: Probe> {
     leaf: Leaf<'g>,
+    context: &'g Context<'g, 'g, P>,
 }
 
-impl<'g> HeldLeaf<'g> {
+impl<'g, P: Probe> HeldLeaf<'g, P> {
     pub(super) fn leaf(&self) -> Leaf<'g> {
         self.leaf
     }
@@ -486,7 +500,7 @@ impl<'g> HeldLeaf<'g> {
     pub(super) fn entries<'a>(
         &self,
         path: &'a [u8],
-    ) -> impl Iterator<Item = Entry<'a>> + use<'a, 'g>
+    ) -> impl Iterator<Item = Entry<'a>> + use<'a, 'g, P>
     where
         'g: 'a,
     {
@@ -501,8 +515,8 @@ impl<'g> HeldLeaf<'g> {
     }
 
     /// Gives up a leaf that was taken out of the tree: nobody locks it again.
-    pub(super) fn retire<P: Probe>(self, context: &Context<'_, '_, P>) {
-        let leaf = self.leaf;
+    pub(super) fn retire(self) {
+        let (leaf, context) = (self.leaf, self.context);
         leaf.header().state.fetch_or(OBSOLETE, Ordering::Release);
         drop(self);
         // SAFETY: the holder has unlinked it, and only one thread can have held it for that.
@@ -514,12 +528,15 @@ impl<'g> HeldLeaf<'g> {
     }
 }
 
-impl Drop for HeldLeaf<'_> {
+impl<P: Probe> Drop for HeldLeaf<'_, P> {
     #[inline]
     fn drop(&mut self) {
         let state = &self.leaf.header().state;
         let seen = state.load(Ordering::Relaxed);
         state.store(seen & !LOCKED, Ordering::Release);
+        // Readers take no version of a leaf.
+        let address = self.leaf.base.as_ptr().addr();
+        self.context.probe.unlock(address, false);
     }
 }
 

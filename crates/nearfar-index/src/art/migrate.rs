@@ -33,7 +33,7 @@ impl<V: TreeValue> Art<V> {
         let Some(held) = self.lock_child(spot.at, spot.child, context) else {
             return Ok(None);
         };
-        let Ok(old) = leaf.lock(|| context.waiting(leaf.base().as_ptr())) else {
+        let Ok(old) = leaf.lock(context) else {
             return Ok(None);
         };
         let bytes = leaf_bytes::<V>(leaf, context);
@@ -47,7 +47,7 @@ impl<V: TreeValue> Art<V> {
         held.replace(Child::leaf(new), context);
         drop(held);
         let words: Vec<u64> = old.entries(&[]).map(|entry| entry.word).collect();
-        old.retire(context);
+        old.retire();
         if !V::INLINE {
             for word in words {
                 // SAFETY: the copy has words of its own, and this thread took the old ones out.
@@ -94,14 +94,14 @@ impl<V: TreeValue> Art<V> {
         unsafe { copy.copy_from(node, context) };
         held.replace(Child::node(copy), context);
         drop(held);
-        old.retire(context);
+        old.retire();
         Ok(Some(Migration::Moved { from, bytes }))
     }
 }
 
 /// A copy of a leaf and its values on a tier; `None` where there is no room, or no key left.
 fn copy_leaf<'g, V: TreeValue>(
-    old: &HeldLeaf<'_>,
+    old: &HeldLeaf<'_, Native>,
     to: TierId,
     context: &'g Context<'_, '_, Native>,
 ) -> Option<Leaf<'g>> {

@@ -326,27 +326,27 @@ impl<'g> Node<'g> {
     /// Takes the lock.
     pub(super) fn lock<P: Probe>(
         self,
-        context: &Context<'_, '_, P>,
-    ) -> Result<HeldNode<'g>, Obsolete> {
-        let lock = &self.header().lock;
-        lock.lock(|| context.waiting(lock))?;
-        context.probe.write(self.base.as_ptr().addr(), HEADER_BYTES);
+        context: &'g Context<'_, '_, P>,
+    ) -> Result<HeldNode<'g, P>, Obsolete> {
+        context.lock(&self.header().lock)?;
         Ok(HeldNode {
             node: self,
             is_moved: false,
+            context,
         })
     }
 }
 
 /// An inner node whose lock this thread holds: its children stand still.
 #[derive(Debug)]
-pub(super) struct HeldNode<'g> {
+pub(super) struct HeldNode<'g, P: Probe> {
     node: Node<'g>,
     /// Whether something was changed that readers cannot see as a whole.
     is_moved: bool,
+    context: &'g Context<'g, 'g, P>,
 }
 
-impl<'g> HeldNode<'g> {
+impl<'g, P: Probe> HeldNode<'g, P> {
     pub(super) fn node(&self) -> Node<'g> {
         self.node
     }
@@ -366,10 +366,10 @@ impl<'g> HeldNode<'g> {
     }
 
     /// Gives up a node that was taken out of the tree: nobody locks it again.
-    pub(super) fn retire<P: Probe>(self, context: &Context<'_, '_, P>) {
-        let node = self.node;
+    pub(super) fn retire(self) {
+        let (node, context) = (self.node, self.context);
         std::mem::forget(self);
-        node.header().lock.unlock_obsolete();
+        context.unlock_obsolete(&node.header().lock);
         // SAFETY: the holder has unlinked it, and only one thread can have held it for that.
         unsafe {
             context
@@ -379,13 +379,14 @@ impl<'g> HeldNode<'g> {
     }
 }
 
-impl Drop for HeldNode<'_> {
+impl<P: Probe> Drop for HeldNode<'_, P> {
     #[inline]
     fn drop(&mut self) {
+        let lock = &self.node.header().lock;
         if self.is_moved {
-            self.node.header().lock.unlock();
+            self.context.unlock(lock);
         } else {
-            self.node.header().lock.unlock_unchanged();
+            self.context.unlock_unchanged(lock);
         }
     }
 }

@@ -35,7 +35,7 @@ impl<V: TreeValue> Art<V> {
             let (leaf, rest) = self.leaf_of(key, context)?;
             context.follow(leaf.base().as_ptr(), super::lookup::LEAF_HEAD_BYTES);
             let index = leaf.find(rest)?;
-            let Ok(held) = leaf.lock(|| context.waiting(leaf.base().as_ptr())) else {
+            let Ok(held) = leaf.lock(context) else {
                 continue;
             };
             if !leaf.is_live(index) {
@@ -91,7 +91,7 @@ impl<V: TreeValue> Art<V> {
         let Some(mut held) = self.lock_child(spot.at, spot.child, context) else {
             return Tidied::LookAgain;
         };
-        let Ok(old) = leaf.lock(|| context.waiting(leaf.base().as_ptr())) else {
+        let Ok(old) = leaf.lock(context) else {
             return Tidied::LookAgain;
         };
         let mut entries = [Entry::default(); ENTRIES_MAX];
@@ -111,7 +111,7 @@ impl<V: TreeValue> Art<V> {
             held.replace(Child::leaf(new), context);
         }
         drop(held);
-        old.retire(context);
+        old.retire();
         Tidied::LookAgain
     }
 
@@ -139,7 +139,7 @@ impl<V: TreeValue> Art<V> {
         if first.is_none() {
             above.clear(context);
             drop(above);
-            held.retire(context);
+            held.retire();
             return Tidied::LookAgain;
         }
         let only = first.filter(|_| all.next().is_none());
@@ -169,7 +169,7 @@ impl<V: TreeValue> Art<V> {
         unsafe { copy.copy_from(node, context) };
         above.replace(Child::node(copy), context);
         drop(above);
-        held.retire(context);
+        held.retire();
         Tidied::LookAgain
     }
 }
@@ -200,8 +200,8 @@ fn may_become_a_leaf(node: Node<'_>) -> bool {
 
 /// Replaces a node and its only child, a node too, by one.
 fn merge<P: Probe>(
-    above: HeldPlace<'_>,
-    held: HeldNode<'_>,
+    above: HeldPlace<'_, P>,
+    held: HeldNode<'_, P>,
     byte: u8,
     lower: Node<'_>,
     context: &Context<'_, '_, P>,
@@ -221,25 +221,25 @@ fn merge<P: Probe>(
     unsafe { copy.copy_from(lower, context) };
     above.replace(Child::node(copy), context);
     drop(above);
-    held.retire(context);
-    held_lower.retire(context);
+    held.retire();
+    held_lower.retire();
     Tidied::LookAgain
 }
 
 /// Replaces a node whose children are leaves with few keys by one leaf, or by nothing.
 fn gather<P: Probe>(
-    mut above: HeldPlace<'_>,
-    held: HeldNode<'_>,
+    mut above: HeldPlace<'_, P>,
+    held: HeldNode<'_, P>,
     context: &Context<'_, '_, P>,
 ) -> Tidied {
     let node = held.node();
-    let mut leaves: Vec<(HeldLeaf<'_>, Vec<u8>)> = Vec::new();
+    let mut leaves: Vec<(HeldLeaf<'_, P>, Vec<u8>)> = Vec::new();
     for (byte, child) in node.children_alone() {
         // SAFETY: children of a node that is locked and so part of the tree.
         let Target::Leaf(leaf) = (unsafe { child.target() }) else {
             return Tidied::Nothing;
         };
-        let Ok(leaf) = leaf.lock(|| context.waiting(leaf.base().as_ptr())) else {
+        let Ok(leaf) = leaf.lock(context) else {
             return Tidied::LookAgain;
         };
         let path = node.prefix().iter().copied().chain(byte);
@@ -269,9 +269,9 @@ fn gather<P: Probe>(
     }
     drop(above);
     drop(entries);
-    held.retire(context);
+    held.retire();
     for (leaf, _) in leaves {
-        leaf.retire(context);
+        leaf.retire();
     }
     Tidied::LookAgain
 }

@@ -100,7 +100,7 @@ impl<V: TreeValue> BPlusTree<V> {
             leaf.read_slot(rank - 1, context);
             word = Some(leaf.load_value(rank - 1));
         }
-        leaf.validate(lane.version)?;
+        leaf.validate(lane.version, context)?;
         self.frontend.use_leaf(leaf.counter(), context.probe);
         Ok(word)
     }
@@ -145,7 +145,7 @@ fn step_down<'g, P: Probe>(
     lane: Lane<'g>,
 ) -> Result<Lane<'g>, Restart> {
     let version = lane.child.read(context)?;
-    lane.node.validate(lane.version)?;
+    lane.node.validate(lane.version, context)?;
     Ok(Lane {
         node: lane.child,
         version,

@@ -47,7 +47,7 @@ impl<V: TreeValue> BPlusTree<V> {
         // SAFETY: the tree has a root from its making to its end, and the guard keeps it.
         let root = unsafe { Node::new(NonNull::new_unchecked(root), &self.geometry) };
         let version = root.read(context)?;
-        if !lock.validate(root_version) {
+        if !context.validate(lock, root_version) {
             return Err(Restart);
         }
         Ok((root, version, root_version))
@@ -65,7 +65,7 @@ impl<V: TreeValue> BPlusTree<V> {
         node.read_slot(index, context);
         let child = node.child(index, version, context)?;
         let child_version = child.read(context)?;
-        node.validate(version)?;
+        node.validate(version, context)?;
         Ok((child, child_version))
     }
 
@@ -103,7 +103,7 @@ impl<V: TreeValue> BPlusTree<V> {
             });
             if node.height() == 0 || is_last(node, steps.len() - 1) {
                 // The ranks below the root were validated on the way.
-                node.validate(version)?;
+                node.validate(version, context)?;
                 return Ok(Path {
                     root_version,
                     steps,

@@ -122,7 +122,7 @@ impl<V: TreeValue> BPlusTree<V> {
             };
         }
         if leaf.count() == leaf.capacity() {
-            leaf.validate(found.version)?;
+            leaf.validate(found.version, context)?;
             // Then the leaf is looked for again.
             return match self.make_room(context, key) {
                 Ok(()) => Err(Restart),
@@ -133,9 +133,9 @@ impl<V: TreeValue> BPlusTree<V> {
             Ok(word) => word,
             Err(error) => return Ok(Err(error)),
         };
-        leaf.try_lock(found.version)?;
+        leaf.try_lock(found.version, context)?;
         leaf.insert_pair(found.rank, key, word, context);
-        leaf.lock().unlock();
+        context.unlock(leaf.lock());
         self.keys.add_one();
         self.frontend.use_leaf(leaf.counter(), context.probe);
         Ok(Ok(None))
@@ -149,7 +149,7 @@ impl<V: TreeValue> BPlusTree<V> {
     ) -> Result<Result<Option<V>, OutOfMemory>, Restart> {
         found.leaf.read_slot(found.rank - 1, context);
         let word = found.leaf.load_value(found.rank - 1);
-        found.leaf.validate(found.version)?;
+        found.leaf.validate(found.version, context)?;
         self.frontend.use_leaf(found.leaf.counter(), context.probe);
         // SAFETY: the word was the key's when its leaf was validated, under this guard.
         Ok(Ok(Some(unsafe { V::from_word(word, context) })))
@@ -168,13 +168,13 @@ impl<V: TreeValue> BPlusTree<V> {
             Ok(word) => word,
             Err(error) => return Ok(Err(error)),
         };
-        leaf.try_lock(found.version)?;
+        leaf.try_lock(found.version, context)?;
         let slot = &leaf.values()[found.rank - 1];
         // Release: readers that see the word must see what it points to (their fence is in
         // `validate`). They see the old word or the new one, each as good as the other, so the
         // version need not change.
         let old = slot.swap(word, AcqRel);
-        leaf.lock().unlock_unchanged();
+        context.unlock_unchanged(leaf.lock());
         leaf.report_exchange(found.rank - 1, context);
         self.frontend.use_leaf(leaf.counter(), context.probe);
         // SAFETY: the word was the tree's until now, and is seen under this guard.
@@ -209,13 +209,13 @@ impl<V: TreeValue> BPlusTree<V> {
         let found = self.find(context, key)?;
         let leaf = found.leaf;
         if !found.is_there {
-            leaf.validate(found.version)?;
+            leaf.validate(found.version, context)?;
             return Ok(Ok(None));
         }
         let slot = &leaf.values()[found.rank - 1];
         leaf.read_slot(found.rank - 1, context);
         let old = found.leaf.load_value(found.rank - 1);
-        leaf.validate(found.version)?;
+        leaf.validate(found.version, context)?;
         // SAFETY: the word was the key's when its leaf was validated, under this guard.
         let value = change(unsafe { V::from_word(old, context) });
         let word = match value.clone().into_word(context, leaf.tier()) {
@@ -224,9 +224,9 @@ impl<V: TreeValue> BPlusTree<V> {
         };
         // A word that is there again after it was away is the same value: the guard keeps blocks
         // from being used anew.
-        let is_changed = leaf.try_lock(found.version).is_ok_and(|()| {
+        let is_changed = leaf.try_lock(found.version, context).is_ok_and(|()| {
             let is_changed = slot.compare_exchange(old, word, AcqRel, Acquire).is_ok();
-            leaf.lock().unlock_unchanged();
+            context.unlock_unchanged(leaf.lock());
             is_changed
         });
         if !is_changed {

@@ -51,7 +51,7 @@ impl<V: TreeValue> BPlusTree<V> {
             found.leaf.read_slot(found.rank - 1, context);
             word = Some(found.leaf.load_value(found.rank - 1));
         }
-        found.leaf.validate(found.version)?;
+        found.leaf.validate(found.version, context)?;
         self.frontend.use_leaf(found.leaf.counter(), context.probe);
         Ok(word)
     }

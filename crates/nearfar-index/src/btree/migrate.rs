@@ -66,7 +66,7 @@ impl<V: TreeValue> BPlusTree<V> {
             node: unsafe { Node::create(block, &self.geometry, node.height(), to, uses) },
             tree: self,
         };
-        let mut held = Held::new();
+        let mut held = Held::new(context);
         let above = parent.map_or((&self.root_lock, path.root_version), |parent| {
             (parent.node.lock(), parent.version)
         });
@@ -83,8 +83,8 @@ impl<V: TreeValue> BPlusTree<V> {
             None => self.root.store(copy.as_ptr(), Release),
         }
         self.retire_copied(context, node);
-        node.lock().unlock_obsolete();
-        above.0.unlock();
+        context.unlock_obsolete(node.lock());
+        context.unlock(above.0);
         let from = node.tier();
         Ok(Ok(Migration::Moved { from, bytes }))
     }

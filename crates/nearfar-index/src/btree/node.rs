@@ -142,8 +142,12 @@ impl<'g> Node<'g> {
 
     /// Whether everything read since `version` was taken is of one state.
     #[inline(always)]
-    pub(super) fn validate(self, version: Version) -> Result<(), Restart> {
-        if self.lock().validate(version) {
+    pub(super) fn validate<P: Probe>(
+        self,
+        version: Version,
+        context: &Context<'_, '_, P>,
+    ) -> Result<(), Restart> {
+        if context.validate(self.lock(), version) {
             Ok(())
         } else {
             Err(Restart)
@@ -152,8 +156,12 @@ impl<'g> Node<'g> {
 
     /// Takes the lock if nothing was written since `version`.
     #[inline(always)]
-    pub(super) fn try_lock(self, version: Version) -> Result<(), Restart> {
-        if self.lock().try_lock(version) {
+    pub(super) fn try_lock<P: Probe>(
+        self,
+        version: Version,
+        context: &Context<'_, '_, P>,
+    ) -> Result<(), Restart> {
+        if context.try_lock(self.lock(), version) {
             Ok(())
         } else {
             Err(Restart)
@@ -238,7 +246,8 @@ impl<'g> Node<'g> {
         }
     }
 
-    /// The child at `index`, as it was when `version` was taken.
+    /// The child at `index`, as it was when `version` was taken. The validation of what else was read is still to
+    /// come, and is the one that is reported.
     #[inline(always)]
     pub(super) fn child<P: Probe>(
         self,
@@ -248,7 +257,9 @@ impl<'g> Node<'g> {
     ) -> Result<Self, Restart> {
         let children = self.children();
         let child = context.guard.load(&children[index]);
-        self.validate(version)?;
+        if !self.lock().validate(version) {
+            return Err(Restart);
+        }
         // SAFETY: the pointer was the tree's when the node was validated, under a guard that lasts
         // for `'g`: nobody has freed it since.
         Ok(unsafe { Self::new(NonNull::new_unchecked(child), self.geometry) })

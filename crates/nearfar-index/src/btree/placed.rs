@@ -106,7 +106,7 @@ impl<V: TreeValue> BPlusTree<V> {
                     },
                     level: here.level,
                     tier: here.leaf.tier(),
-                    bytes: self.bytes_with_values(&context, here.leaf, || here.validate()),
+                    bytes: self.bytes_with_values(&context, here.leaf, || here.validate(&context)),
                     counter: here.leaf.counter(),
                 })?;
                 next = here.range.high.checked_add(1);
@@ -164,9 +164,9 @@ impl<V: TreeValue> BPlusTree<V> {
                 nearest_child = Some(nearest_child.map_or(tier, |nearest| tier.min(nearest)));
             }
         }
-        let is_good = || node.validate(version).is_ok();
+        let is_good = || node.validate(version, context).is_ok();
         let bytes = self.bytes_with_values(context, node, is_good);
-        node.validate(version)?;
+        node.validate(version, context)?;
         Ok(Some(NodeView {
             level: name.level,
             tier: node.tier(),

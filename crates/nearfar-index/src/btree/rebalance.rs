@@ -69,7 +69,7 @@ impl<V: TreeValue> BPlusTree<V> {
             return Ok(Outcome::NoNeighbor);
         }
         let index = parent.rank.min(parent.node.count() - 1);
-        parent.node.try_lock(parent.version)?;
+        parent.node.try_lock(parent.version, context)?;
         // SAFETY: the parent is locked, and has a child on either side of its separators.
         let (left, right) = unsafe {
             let (left, right) = (index, index + 1);
@@ -93,23 +93,22 @@ impl<V: TreeValue> BPlusTree<V> {
         // Whoever holds these waits for nobody: locks are waited for from above and from the left
         // only. And they cannot be taken out as long as the parent is locked.
         for node in [left, right] {
-            let lock = node.lock();
-            let taken = lock.lock(|| context.waiting(lock));
+            let taken = context.lock(node.lock());
             debug_assert!(taken.is_ok(), "children of a locked node stay");
         }
         let keys = left.count() + right.count() + usize::from(left.height() > 0);
         let fits_well = keys <= left.capacity() * 3 / 4;
         if fits_well {
             join(parent, index, left, right, context);
-            right.lock().unlock_obsolete();
+            context.unlock_obsolete(right.lock());
         } else {
             if is_low(left) || is_low(right) {
                 even_out(parent, index, left, right, context);
             }
-            right.lock().unlock();
+            context.unlock(right.lock());
         }
-        left.lock().unlock();
-        parent.lock().unlock();
+        context.unlock(left.lock());
+        context.unlock(parent.lock());
         if !fits_well {
             return Outcome::Done;
         }
@@ -128,15 +127,15 @@ impl<V: TreeValue> BPlusTree<V> {
         if root.node.height() == 0 || root.node.count() > 0 {
             return Ok(Outcome::Done);
         }
-        let mut held = Held::new();
+        let mut held = Held::new(context);
         held.take(&self.root_lock, path.root_version)?;
         held.take(root.node.lock(), root.version)?;
         held.leave();
         // SAFETY: the root is locked.
         let child = unsafe { root.node.child_of_locked(0) };
         self.root.store(child.as_ptr(), Release);
-        root.node.lock().unlock_obsolete();
-        self.root_lock.unlock();
+        context.unlock_obsolete(root.node.lock());
+        context.unlock(&self.root_lock);
         // SAFETY: the root was taken out just now, by this thread.
         unsafe { self.retire_node(context, root.node) };
         Ok(Outcome::ParentShrank)

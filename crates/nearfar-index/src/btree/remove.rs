@@ -29,15 +29,15 @@ impl<V: TreeValue> BPlusTree<V> {
         let found = self.find(context, key)?;
         let leaf = found.leaf;
         if !found.is_there {
-            leaf.validate(found.version)?;
+            leaf.validate(found.version, context)?;
             return Ok(None);
         }
-        leaf.try_lock(found.version)?;
+        leaf.try_lock(found.version, context)?;
         leaf.read_slot(found.rank - 1, context);
         let word = leaf.values()[found.rank - 1].load(Relaxed);
         leaf.remove_pair(found.rank - 1, context);
         let leaves_it_low = is_low(leaf);
-        leaf.lock().unlock();
+        context.unlock(leaf.lock());
         self.keys.take_one();
         self.frontend.use_leaf(leaf.counter(), context.probe);
         if leaves_it_low && self.root.load(Relaxed) != leaf.as_ptr() {

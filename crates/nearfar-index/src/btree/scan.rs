@@ -55,21 +55,25 @@ struct Parent<'g> {
 
 impl Cursor<'_> {
     /// Whether everything read in the leaf is of one state.
-    pub(super) fn validate(&self) -> bool {
-        self.leaf.validate(self.version).is_ok()
+    pub(super) fn validate<P: Probe>(&self, context: &Context<'_, '_, P>) -> bool {
+        self.leaf.validate(self.version, context).is_ok()
     }
 }
 
 impl<'g> Cursor<'g> {
     /// The pairs from `first` on, if the leaf is as it was.
     #[inline(always)]
-    fn read<const PAIRS: usize>(&self, first: usize) -> Result<[(u64, u64); PAIRS], Restart> {
+    fn read<const PAIRS: usize, P: Probe>(
+        &self,
+        first: usize,
+        context: &Context<'_, '_, P>,
+    ) -> Result<[(u64, u64); PAIRS], Restart> {
         let (keys, values) = (self.leaf.keys(), self.leaf.values());
         let keys = keys.get(first..first + PAIRS).ok_or(Restart)?;
         let values = values.get(first..first + PAIRS).ok_or(Restart)?;
         // Words of values may point to blocks: the order is that of `Node::load_value`.
         let pairs = array::from_fn(|at| (keys[at].load(Relaxed), values[at].load(SeqCst)));
-        self.leaf.validate(self.version)?;
+        self.leaf.validate(self.version, context)?;
         Ok(pairs)
     }
 
@@ -258,7 +262,7 @@ impl<V: TreeValue> BPlusTree<V> {
                 return Ok(end);
             }
         }
-        leaf.validate(cursor.version)?;
+        leaf.validate(cursor.version, context)?;
         Ok(ControlFlow::Continue(()))
     }
 
@@ -275,14 +279,14 @@ impl<V: TreeValue> BPlusTree<V> {
     ) -> Result<ControlFlow<()>, Restart> {
         while block.len() >= PAIRS_AT_ONCE {
             let first = direction.take(&mut block, PAIRS_AT_ONCE).start;
-            let pairs = cursor.read::<PAIRS_AT_ONCE>(first)?;
+            let pairs = cursor.read::<PAIRS_AT_ONCE, P>(first, context)?;
             if hand_out(pairs, context, next, direction, visit).is_break() {
                 return Ok(ControlFlow::Break(()));
             }
         }
         while !block.is_empty() {
             let first = direction.take(&mut block, 1).start;
-            let pair = cursor.read::<1>(first)?;
+            let pair = cursor.read::<1, P>(first, context)?;
             if hand_out(pair, context, next, direction, visit).is_break() {
                 return Ok(ControlFlow::Break(()));
             }
@@ -401,7 +405,7 @@ impl<V: TreeValue> BPlusTree<V> {
             let leaf = cursor.leaf;
             let mut pairs = vec![(0, 0); leaf.count()];
             leaf.copy_pairs(0, &mut pairs, context);
-            if leaf.validate(cursor.version).is_ok() {
+            if leaf.validate(cursor.version, context).is_ok() {
                 self.frontend.use_leaf(leaf.counter(), context.probe);
                 return (pairs, cursor.range);
             }

@@ -26,14 +26,18 @@ struct Spares<'g> {
 }
 
 /// Locks that are held, to be let go of in the end.
-pub(super) struct Held<'g> {
+pub(super) struct Held<'g, 'c, P: Probe> {
     locks: Vec<&'g OptimisticLock>,
+    context: &'c Context<'c, 'c, P>,
 }
 
-impl<'g> Held<'g> {
+impl<'g, 'c, P: Probe> Held<'g, 'c, P> {
     /// None yet.
-    pub(super) fn new() -> Self {
-        Self { locks: Vec::new() }
+    pub(super) fn new(context: &'c Context<'_, '_, P>) -> Self {
+        Self {
+            locks: Vec::new(),
+            context,
+        }
     }
 
     /// Takes one more if nothing was written since `version`; else lets all go.
@@ -42,7 +46,7 @@ impl<'g> Held<'g> {
         lock: &'g OptimisticLock,
         version: crate::lock::Version,
     ) -> Result<(), Restart> {
-        if lock.try_lock(version) {
+        if self.context.try_lock(lock, version) {
             self.locks.push(lock);
             return Ok(());
         }
@@ -53,14 +57,14 @@ impl<'g> Held<'g> {
     /// Lets all go where nothing was written.
     fn release_unchanged(&mut self) {
         for lock in self.locks.drain(..).rev() {
-            lock.unlock_unchanged();
+            self.context.unlock_unchanged(lock);
         }
     }
 
     /// Lets all go after a write.
     pub(super) fn release(mut self) {
         for lock in self.locks.drain(..).rev() {
-            lock.unlock();
+            self.context.unlock(lock);
         }
     }
 
@@ -70,7 +74,7 @@ impl<'g> Held<'g> {
     }
 }
 
-impl Drop for Held<'_> {
+impl<P: Probe> Drop for Held<'_, '_, P> {
     fn drop(&mut self) {
         self.release_unchanged();
     }
@@ -107,7 +111,7 @@ impl<V: TreeValue> BPlusTree<V> {
             Ok(spares) => spares,
             Err(error) => return Ok(Err(error)),
         };
-        match self.lock_from(&path, first) {
+        match self.lock_from(context, &path, first) {
             Ok(held) => {
                 self.split_from(context, &path, first, &spares);
                 held.release();
@@ -175,8 +179,13 @@ impl<V: TreeValue> BPlusTree<V> {
     }
 
     /// Locks the nodes from `first` on, and what points to the first of them, from above.
-    fn lock_from<'g>(&'g self, path: &Path<'g>, first: usize) -> Result<Held<'g>, Restart> {
-        let mut held = Held::new();
+    fn lock_from<'g, 'c, P: Probe>(
+        &'g self,
+        context: &'c Context<'_, '_, P>,
+        path: &Path<'g>,
+        first: usize,
+    ) -> Result<Held<'g, 'c, P>, Restart> {
+        let mut held = Held::new(context);
         if let Some(above) = first.checked_sub(1) {
             let step = &path.steps[above];
             held.take(step.node.lock(), step.version)?;

@@ -137,7 +137,7 @@ impl<V: TreeValue> Masstree<V> {
         context: &'g Context<'_, '_, P>,
         lookup: &mut Lookup<'g, '_>,
     ) -> Result<Option<Option<V>>, Restart> {
-        if lookup.pointer.is_null() && lookup.lock.validate(lookup.version) {
+        if lookup.pointer.is_null() && context.validate(lookup.lock, lookup.version) {
             return Ok(Some(None));
         }
         let (node, own) = enter(context, lookup.pointer, lookup.lock, lookup.version, 0)?;
@@ -171,7 +171,7 @@ impl<V: TreeValue> Masstree<V> {
             context.probe.read(std::ptr::from_ref(word).addr(), 8);
             lookup.pointer = context.guard.load(word);
         }
-        if !lookup.lock.validate(lookup.version) {
+        if !context.validate(lookup.lock, lookup.version) {
             return Err(Restart);
         }
         if let Some(Found { class: LAYER, .. }) = found {

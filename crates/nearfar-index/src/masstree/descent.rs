@@ -31,8 +31,8 @@ pub(super) struct Edge<'g> {
 impl Edge<'_> {
     /// What to say of a layer without a root, which only the first can be.
     #[cold]
-    fn has_no_root<T>(&self) -> Result<Option<T>, Restart> {
-        match self.lock.validate(self.version) {
+    fn has_no_root<T, P: Probe>(&self, context: &Context<'_, '_, P>) -> Result<Option<T>, Restart> {
+        match context.validate(self.lock, self.version) {
             true => Ok(None),
             false => Err(Restart),
         }
@@ -85,8 +85,8 @@ pub(super) struct Spot<'g> {
 impl Spot<'_> {
     /// Whether what was read of the leaf is of one state.
     #[inline(always)]
-    pub(super) fn validate(&self) -> Result<(), Restart> {
-        match self.leaf.node.lock.validate(self.version) {
+    pub(super) fn validate<P: Probe>(&self, context: &Context<'_, '_, P>) -> Result<(), Restart> {
+        match context.validate(&self.leaf.node.lock, self.version) {
             true => Ok(()),
             false => Err(Restart),
         }
@@ -125,7 +125,7 @@ impl<V: TreeValue> Masstree<V> {
         let (mut lock, mut version) = (edge.lock, edge.version);
         let mut pointer = context.guard.load(edge.slot);
         if pointer.is_null() {
-            return edge.has_no_root();
+            return edge.has_no_root(context);
         }
         let (mut parent, mut lower, mut upper) = (None, None, None);
         let (mut level, mut is_last, mut bytes) = (edge.level, true, NODE_BYTES_MAX);
@@ -210,7 +210,7 @@ impl<V: TreeValue> Masstree<V> {
         spot: &Spot<'g>,
     ) -> Result<Option<&'g AtomicPtr<Node>>, Restart> {
         let Some(found) = spot.found else {
-            spot.validate()?;
+            spot.validate(context)?;
             return Ok(None);
         };
         let word = spot.leaf.get().word(found.slot);
@@ -219,7 +219,7 @@ impl<V: TreeValue> Masstree<V> {
             return Ok(Some(word));
         }
         let record = context.guard.load(word);
-        spot.validate()?;
+        spot.validate(context)?;
         // SAFETY: the entry was found to be a record, and the leaf to be of one state.
         let (record, suffix) = unsafe { (Record::of(record), Record::suffix(record, context)) };
         let is_same = suffix == &key[spot.depth + SLICE_BYTES..];

@@ -120,7 +120,11 @@ impl<'g> At<'g, Node> {
     /// # Safety
     /// `locked` is the node's lock. Nobody can reach the node any more but those that have guards
     /// already, and it is given up once.
-    pub(super) unsafe fn retire<P: Probe>(self, locked: Locked<'_>, context: &Context<'_, '_, P>) {
+    pub(super) unsafe fn retire<P: Probe>(
+        self,
+        locked: Locked<'_, P>,
+        context: &Context<'_, '_, P>,
+    ) {
         let (bytes, tier) = (bytes_of(&self), self.tier);
         context.probe.write(self.pointer.as_ptr().addr(), 8);
         locked.obsolete();
@@ -267,19 +271,21 @@ impl<N> Drop for Allocation<'_, N> {
 /// The holder of a lock, which lets go of it as if nothing had been written unless it is told
 /// otherwise.
 #[derive(Debug)]
-pub(super) struct Locked<'l>(&'l OptimisticLock);
+pub(super) struct Locked<'l, P: Probe> {
+    lock: &'l OptimisticLock,
+    context: &'l Context<'l, 'l, P>,
+}
 
-impl<'l> Locked<'l> {
+impl<'l, P: Probe> Locked<'l, P> {
     /// Takes the lock if nobody wrote since `version`.
     #[inline]
-    pub(super) fn new<P: Probe>(
+    pub(super) fn new(
         lock: &'l OptimisticLock,
         version: Version,
-        context: &Context<'_, '_, P>,
+        context: &'l Context<'_, '_, P>,
     ) -> Result<Self, Restart> {
-        context.probe.write(std::ptr::from_ref(lock).addr(), 8);
-        if lock.try_lock(version) {
-            Ok(Self(lock))
+        if context.try_lock(lock, version) {
+            Ok(Self { lock, context })
         } else {
             Err(Restart)
         }
@@ -288,20 +294,20 @@ impl<'l> Locked<'l> {
     /// Lets go after something was written that readers must not mix with what was there before.
     #[inline]
     pub(super) fn changed(self) {
-        self.0.unlock();
+        self.context.unlock(self.lock);
         std::mem::forget(self);
     }
 
     fn obsolete(self) {
-        self.0.unlock_obsolete();
+        self.context.unlock_obsolete(self.lock);
         std::mem::forget(self);
     }
 }
 
-impl Drop for Locked<'_> {
+impl<P: Probe> Drop for Locked<'_, P> {
     #[inline]
     fn drop(&mut self) {
-        self.0.unlock_unchanged();
+        self.context.unlock_unchanged(self.lock);
     }
 }
 
@@ -330,7 +336,7 @@ pub(super) fn enter<'g, P: Probe>(
         return Err(Restart);
     };
     // The node may have been split between the load of the pointer and that of its version.
-    if !lock.validate(version) {
+    if !context.validate(lock, version) {
         return Err(Restart);
     }
     Ok((node, own))

@@ -129,7 +129,7 @@ impl<V: TreeValue> Masstree<V> {
         };
         if existing == Existing::Keep {
             let word = pointer_to_word(context.guard.load(cell));
-            spot.validate()?;
+            spot.validate(context)?;
             // SAFETY: the word was the key's under the guard, and the leaf was of one state.
             return Ok(Some(unsafe { V::from_word(word, context) }));
         }
@@ -185,7 +185,7 @@ impl<V: TreeValue> Masstree<V> {
             return Ok(None);
         };
         let seen = context.guard.load(cell);
-        spot.validate()?;
+        spot.validate(context)?;
         // SAFETY: the word was the key's under the guard, and the leaf was of one state.
         let value = change(unsafe { V::from_word(pointer_to_word(seen), context) });
         let locked = Locked::new(&spot.leaf.get().node.lock, spot.version, context)?;

@@ -33,7 +33,7 @@ impl<V: TreeValue> Masstree<V> {
             return Ok(None);
         };
         let word = pointer_to_word(context.guard.load(cell));
-        spot.validate()?;
+        spot.validate(context)?;
         // SAFETY: the word was the key's under the guard, and the leaf was of one state.
         Ok(Some(unsafe { V::from_word(word, context) }))
     }

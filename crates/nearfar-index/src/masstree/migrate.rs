@@ -78,7 +78,7 @@ impl<V: TreeValue> Masstree<V> {
             }
             (lock, version, above) = (&node.get().lock, own, Some(node.tier));
         }
-        match lock.validate(version) {
+        match context.validate(lock, version) {
             true => Ok(None),
             false => Err(Restart),
         }
@@ -91,7 +91,7 @@ impl<V: TreeValue> Masstree<V> {
         located: &Located<'_>,
     ) -> Result<(usize, Option<TierId>), Restart> {
         let node = located.node;
-        let validate = || match node.lock.validate(located.own) {
+        let validate = || match context.validate(&node.lock, located.own) {
             true => Ok(()),
             false => Err(Restart),
         };

@@ -140,7 +140,7 @@ impl<V: TreeValue> Masstree<V> {
         *is_new |= is_first_of(&spot, from);
         loop {
             spot.leaf.copy(from, Slice::GREATEST, context, &mut page);
-            let (bytes, _) = self.around(context, &spot.leaf, || spot.validate())?;
+            let (bytes, _) = self.around(context, &spot.leaf, || spot.validate(context))?;
             if std::mem::take(is_new) {
                 set_key(&mut name.key, &cursor.key[..depth], spot.lower.unwrap_or(0));
                 let end = visitor(LeafView {

@@ -91,7 +91,7 @@ impl<V: TreeValue> Masstree<V> {
                 continue;
             }
             let is_empty = spot.leaf.permutation().count() == 0;
-            spot.validate()?;
+            spot.validate(context)?;
             return match is_empty {
                 true => self.unlink(context, &path, &spot),
                 false => Ok(false),

@@ -165,7 +165,7 @@ impl<V: TreeValue> Masstree<V> {
         loop {
             prefetch_sibling::<P, BACK>(&spot, context, LEAVES_AHEAD);
             spot.leaf.copy(from, to, context, &mut page);
-            spot.validate()?;
+            spot.validate(context)?;
             let counter = &spot.leaf.node.counter;
             self.frontend.scan_leaf(counter, is_first, context.probe);
             let entries = page.entries();
