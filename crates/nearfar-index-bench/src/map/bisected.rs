@@ -191,7 +191,10 @@ impl Nodes {
     fn child<P: Probe>(&self, node: usize, at: usize, probe: &P) -> usize {
         let word = self.first_slot(node) + at;
         probe.read(address(word), WORD_BYTES);
-        self.words[word] as usize
+        let child = self.words[word] as usize;
+        Self::enter(child, probe);
+        probe.validate(address(node + LOCK));
+        child
     }
 
     fn get<P: Probe>(&self, key: u64, probe: &P) -> Option<u64> {
@@ -200,15 +203,16 @@ impl Nodes {
         while !self.is_leaf(node) {
             let at = self.lower_bound(node, key, probe);
             node = self.child(node, at, probe);
-            Self::enter(node, probe);
         }
         let at = self.lower_bound(node, key, probe);
-        if at == self.count(node) || self.words[self.first_key(node) + at] != key {
-            return None;
-        }
-        let word = self.first_slot(node) + at;
-        probe.read(address(word), WORD_BYTES);
-        Some(self.words[word])
+        let is_there = at < self.count(node) && self.words[self.first_key(node) + at] == key;
+        let value = is_there.then(|| {
+            let word = self.first_slot(node) + at;
+            probe.read(address(word), WORD_BYTES);
+            self.words[word]
+        });
+        probe.validate(address(node + LOCK));
+        value
     }
 
     /// Full nodes on the way are split, and the way begins again.
@@ -227,10 +231,10 @@ impl Nodes {
                 parent = Some(node);
                 let at = self.lower_bound(node, key, probe);
                 node = self.child(node, at, probe);
-                Self::enter(node, probe);
             }
-            probe.write(address(node + LOCK), WORD_BYTES);
+            probe.lock(address(node + LOCK));
             self.insert_at(node, key, value, probe);
+            probe.unlock(address(node + LOCK), true);
             return;
         }
     }
@@ -264,8 +268,12 @@ impl Nodes {
         probe.write(address(node + COUNT), WORD_BYTES);
     }
 
+    /// Splits a node under its lock and that of what is above it, which are taken from above.
     fn split<P: Probe>(&mut self, node: usize, parent: Option<usize>, probe: &P) {
         let (is_leaf, count) = (self.is_leaf(node), self.count(node));
+        let locks = [parent, Some(node)].into_iter().flatten();
+        let locks = locks.map(|node| address(node + LOCK));
+        locks.clone().for_each(|lock| probe.lock(lock));
         probe.critical_section(ALLOCATOR, ALLOCATOR_LINES);
         let new = self.add(if is_leaf { IS_LEAF } else { 0 });
         let moved = count - count / 2;
@@ -285,12 +293,9 @@ impl Nodes {
         self.set_count(node, left);
         self.set_count(new, moved);
         probe.write(address(new), HEADER_WORDS * WORD_BYTES);
-        probe.write(address(node + LOCK), 2 * WORD_BYTES);
+        probe.write(address(node + COUNT), WORD_BYTES);
         match parent {
-            Some(parent) => {
-                probe.write(address(parent + LOCK), WORD_BYTES);
-                self.insert_at(parent, separator, new as u64, probe);
-            }
+            Some(parent) => self.insert_at(parent, separator, new as u64, probe),
             None => {
                 probe.critical_section(ALLOCATOR, ALLOCATOR_LINES);
                 self.root = self.add(0);
@@ -300,6 +305,7 @@ impl Nodes {
                 self.insert_at(root, separator, new as u64, probe);
             }
         }
+        locks.for_each(|lock| probe.unlock(lock, true));
     }
 }
 

@@ -112,6 +112,7 @@ impl<S: KeySpace, M: OrderedMap<S::Key>> Worker<M, S> {
             Work::One(rest[0].action)
         };
         let kind = rest[0].action.kind();
+        self.recorder.stand_for(rest[0].which);
         self.recorder.begin(self.costs.of(work), is_sampled);
         let mut session = self.map.session(&self.recorder);
         let found = &mut *self.board.found.borrow_mut();

@@ -82,14 +82,24 @@ impl Space {
     }
 }
 
-impl AddressSpace for Space {
-    /// Bytes of no heap are near.
-    fn modelled(&self, address: usize) -> u64 {
+impl Space {
+    /// Where an address lies: a tier's window and the place in its heap. Bytes of no heap are near.
+    #[inline]
+    fn locate(&self, address: usize) -> Result<(usize, u64), u64> {
         let found = self.heaps.iter().position(|heap| heap.contains(&address));
         let Some(heap) = found else {
-            return window(0) + (1 << (WINDOW_SHIFT - 1)) + address as u64 % (1 << 36);
+            return Err(window(0) + (1 << (WINDOW_SHIFT - 1)) + address as u64 % (1 << 36));
         };
-        let offset = (address - self.heaps[heap].start) as u64;
+        Ok((heap, (address - self.heaps[heap].start) as u64))
+    }
+}
+
+impl AddressSpace for Space {
+    fn modelled(&self, address: usize) -> u64 {
+        let (heap, offset) = match self.locate(address) {
+            Ok(found) => found,
+            Err(of_no_heap) => return of_no_heap,
+        };
         let tier = match &self.pages {
             None => heap,
             Some(pages) => pages.borrow().touch(offset),
@@ -98,9 +108,26 @@ impl AddressSpace for Space {
         lines.set(lines.get() + 1);
         window(tier.min(TIERS - 1)) + offset
     }
+
+    fn place(&self, address: usize) -> u64 {
+        let (heap, offset) = match self.locate(address) {
+            Ok(found) => found,
+            Err(of_no_heap) => return of_no_heap,
+        };
+        let tier = match &self.pages {
+            None => heap,
+            Some(pages) => pages.borrow().tier(offset),
+        };
+        window(tier.min(TIERS - 1)) + offset
+    }
 }
 
 impl PageTable {
+    fn tier(&self, offset: u64) -> usize {
+        let tier = self.tiers.get((offset >> self.shift) as usize);
+        tier.map_or(TIERS - 1, |tier| usize::from(tier.get()))
+    }
+
     fn touch(&self, offset: u64) -> usize {
         let page = (offset >> self.shift) as usize;
         let (Some(tier), Some(uses)) = (self.tiers.get(page), self.uses.get(page)) else {

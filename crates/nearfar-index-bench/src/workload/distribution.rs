@@ -115,16 +115,35 @@ impl Drawer {
         }
     }
 
-    /// A key. `newest` gives the key so many steps back from the newest one.
+    /// A key, and which of the ranks it is that the key stands for, where there is a law of ranks. `newest` gives the
+    /// key so many steps back from the newest one.
     #[inline]
-    pub(super) fn draw(&self, random: &mut Random, newest: impl FnOnce(u64) -> u64) -> Pick {
-        let draw = |zipf: &Zipf, random: &mut Random| zipf.draw(random) / self.ranks_per_key;
+    pub(super) fn draw(
+        &self,
+        random: &mut Random,
+        newest: impl FnOnce(u64) -> u64,
+    ) -> (Pick, Option<u64>) {
+        let draw = |zipf: &Zipf, random: &mut Random| {
+            let rank = zipf.draw(random);
+            (rank / self.ranks_per_key, Some(rank % self.ranks_per_key))
+        };
         match &self.law {
-            Law::Zipf(zipf) => Pick::Id(scatter(draw(zipf, random), self.factor, self.keys)),
-            Law::Latest(zipf) => Pick::Id(newest(draw(zipf, random))),
-            Law::HotRegion(region) => Pick::Position(self.hot(region, random)),
-            Law::Uniform => Pick::Id(random.below(self.keys)),
+            Law::Zipf(zipf) => {
+                let (rank, which) = draw(zipf, random);
+                (Pick::Id(scatter(rank, self.factor, self.keys)), which)
+            }
+            Law::Latest(zipf) => {
+                let (rank, which) = draw(zipf, random);
+                (Pick::Id(newest(rank)), which)
+            }
+            Law::HotRegion(region) => (Pick::Position(self.hot(region, random)), None),
+            Law::Uniform => (Pick::Id(random.below(self.keys)), None),
         }
+    }
+
+    /// Ranks that a key stands for.
+    pub(super) fn ranks_per_key(&self) -> u64 {
+        self.ranks_per_key
     }
 
     fn hot(&self, region: &HotRegion, random: &mut Random) -> u64 {
@@ -187,7 +206,7 @@ mod tests {
                 .map(|rank| scatter(rank, drawer.factor, keys))
                 .collect();
             let mut random = Random::new(5);
-            let drawn = (0..40_000).filter(|_| match drawer.draw(&mut random, |back| back) {
+            let drawn = (0..40_000).filter(|_| match drawer.draw(&mut random, |back| back).0 {
                 Pick::Id(id) => popular.contains(&id),
                 Pick::Position(_) => false,
             });
@@ -204,7 +223,7 @@ mod tests {
         let mut random = Random::new(5);
         let mut share = |drawer: &Drawer, from: u64| {
             let drawn = (0..20_000).filter(|_| {
-                let Pick::Position(position) = drawer.draw(&mut random, |back| back) else {
+                let Pick::Position(position) = drawer.draw(&mut random, |back| back).0 else {
                     panic!("a region is of positions");
                 };
                 (from..from + 500).contains(&position)

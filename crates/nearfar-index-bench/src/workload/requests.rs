@@ -79,6 +79,9 @@ pub struct Request {
     pub token: u64,
     /// What is done.
     pub action: Action,
+    /// Which of the keys that the key stands for is asked for (see [`Requests::standing_for`]); 0 where it stands for
+    /// itself.
+    pub which: u32,
 }
 
 /// Requests with the bytes of their keys, in their order.
@@ -110,6 +113,7 @@ pub struct Requests {
     fresh: u64,
     inserted: u64,
     drawn: u64,
+    requested: u64,
 }
 
 impl Requests {
@@ -133,6 +137,7 @@ impl Requests {
             fresh,
             inserted: 0,
             drawn: 0,
+            requested: 0,
         }
     }
 
@@ -160,13 +165,25 @@ impl Requests {
     pub fn draw(&mut self, keys: &impl KeySpace, count: usize, trace: &mut Trace) {
         trace.requests.reserve(count);
         for _ in 0..count {
-            let (pick, action) = self.next();
+            let (pick, which, action) = self.next();
             let token = keys.token(pick, &mut trace.arena);
-            trace.requests.push(Request { token, action });
+            let which = self.one_of_several(which);
+            trace.requests.push(Request {
+                token,
+                action,
+                which,
+            });
         }
     }
 
-    fn next(&mut self) -> (Pick, Action) {
+    /// Which of the keys that a key stands for is meant: any, where no law tells.
+    fn one_of_several(&mut self, which: Option<u64>) -> u32 {
+        self.requested += 1;
+        let any = || mix(self.requested << 8 ^ self.thread) % self.drawer.ranks_per_key();
+        which.unwrap_or_else(any) as u32
+    }
+
+    fn next(&mut self) -> (Pick, Option<u64>, Action) {
         if let Some(trace) = &self.workload.replay {
             let index = (self.drawn * self.threads + self.thread) % trace.requests.len() as u64;
             let (key, is_write) = trace.requests[index as usize];
@@ -176,22 +193,22 @@ impl Requests {
             } else {
                 Action::Read
             };
-            return (Pick::Id(u64::from(key)), action);
+            return (Pick::Id(u64::from(key)), None, action);
         }
         let action = self.action();
         if action == Action::Insert {
             let id = self.own(self.inserted);
             self.inserted += 1;
-            return (Pick::Id(id), action);
+            return (Pick::Id(id), None, action);
         }
         let newest = |back: u64| match self.inserted.checked_sub(back + 1) {
             Some(own) => self.own(own),
             None => self.keys - 1 - (back - self.inserted).min(self.keys - 1),
         };
         let mut random = self.random.clone();
-        let pick = self.drawer.draw(&mut random, newest);
+        let (pick, which) = self.drawer.draw(&mut random, newest);
         self.random = random;
-        (pick, action)
+        (pick, which, action)
     }
 
     /// The number of this thread's own key of this index.
@@ -247,6 +264,27 @@ mod tests {
             })
             .collect();
         assert!(lengths.len() == 100 && !lengths.contains(&0) && lengths.contains(&100));
+    }
+
+    /// Two requests for one of two keys are for the same of those that it stands for about as often as they would be
+    /// among all of them.
+    #[test]
+    fn requests_tell_which_of_several_keys_they_mean() {
+        let keys = Integers::new(1000);
+        for (name, meetings) in [("hotspot-read-only", 0.01..0.03), ("ycsb-c", 0.01..0.2)] {
+            let workload = Workload::named(name).unwrap();
+            let mut trace = Trace::default();
+            let requests = Requests::new(&workload, (1000, 1000), (0, 1), 1).standing_for(50);
+            requests.clone().draw(&keys, 20_000, &mut trace);
+            assert!(trace.requests.iter().all(|request| request.which < 50));
+            let pairs = trace.requests.chunks_exact(2);
+            let meets = pairs.filter(|pair| pair[0].which == pair[1].which).count();
+            let share = meets as f64 / 10_000.0;
+            assert!(meetings.contains(&share), "{name}: {share}");
+            let mut alone = Trace::default();
+            Requests::new(&workload, (1000, 1000), (0, 1), 1).draw(&keys, 1_000, &mut alone);
+            assert!(alone.requests.iter().all(|request| request.which == 0));
+        }
     }
 
     /// What a thread reads as the newest was loaded, or inserted by itself before.
