@@ -411,6 +411,18 @@ enum nearfar_status nearfar_model_compute(uint32_t picoseconds);
 enum nearfar_status nearfar_model_critical_section(const void *address,
                                                    size_t lines);
 
+// Tells that the lock word at `address` is taken, for which programs that take it too wait in virtual time until it
+// is given back.
+enum nearfar_status nearfar_model_lock(const void *address);
+
+// Tells that the lock word at `address` is given back, and whether something has `changed` that others may have read
+// without the lock.
+enum nearfar_status nearfar_model_unlock(const void *address, bool changed);
+
+// Tells that what was read since the lock word at `address` was read is used, as optimistic readers do: it is read
+// again, in virtual time, if somebody has changed something since.
+enum nearfar_status nearfar_model_validate(const void *address);
+
 // Waits until the model has taken all accesses so far. What programs share, such as the next piece of work of a
 // pool, they then see in the order of virtual time.
 enum nearfar_status nearfar_model_wait(void);

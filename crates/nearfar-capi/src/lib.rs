@@ -46,8 +46,9 @@ pub use measure::{
 pub use model::{
     ACCESS_BYTES_MAX, ModelBuffer, ModelInfo, ModelOutcome, ModelProgram, ModelTraffic,
     SECTION_LINES_MAX, nearfar_model_close, nearfar_model_compute, nearfar_model_critical_section,
-    nearfar_model_depends, nearfar_model_describe, nearfar_model_open, nearfar_model_prefetch,
-    nearfar_model_read, nearfar_model_run, nearfar_model_wait, nearfar_model_write,
+    nearfar_model_depends, nearfar_model_describe, nearfar_model_lock, nearfar_model_open,
+    nearfar_model_prefetch, nearfar_model_read, nearfar_model_run, nearfar_model_unlock,
+    nearfar_model_validate, nearfar_model_wait, nearfar_model_write,
     nearfar_model_write_non_temporal, nearfar_profile_count, nearfar_profile_name,
 };
 pub use probe::{ProbeFigures, nearfar_probe};

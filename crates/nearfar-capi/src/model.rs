@@ -411,6 +411,36 @@ pub extern "C" fn nearfar_model_critical_section(address: *const c_void, lines: 
     })
 }
 
+/// Tells that the lock word at `address` is taken, for which programs that take it too wait in virtual time until it
+/// is given back.
+#[unsafe(no_mangle)]
+pub extern "C" fn nearfar_model_lock(address: *const c_void) -> Status {
+    tell(|probe| {
+        probe.lock(address.addr());
+        Ok(())
+    })
+}
+
+/// Tells that the lock word at `address` is given back, and whether something has `changed` that others may have read
+/// without the lock.
+#[unsafe(no_mangle)]
+pub extern "C" fn nearfar_model_unlock(address: *const c_void, changed: bool) -> Status {
+    tell(|probe| {
+        probe.unlock(address.addr(), changed);
+        Ok(())
+    })
+}
+
+/// Tells that what was read since the lock word at `address` was read is used, as optimistic readers do: it is read
+/// again, in virtual time, if somebody has changed something since.
+#[unsafe(no_mangle)]
+pub extern "C" fn nearfar_model_validate(address: *const c_void) -> Status {
+    tell(|probe| {
+        probe.validate(address.addr());
+        Ok(())
+    })
+}
+
 /// Waits until the model has taken all accesses so far. What programs share, such as the next piece of work of a
 /// pool, they then see in the order of virtual time.
 #[unsafe(no_mangle)]

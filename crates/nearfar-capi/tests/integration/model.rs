@@ -159,6 +159,42 @@ fn programs_share_what_the_context_points_to() {
     assert_eq!(nearfar_model_close(model), Status::Ok);
 }
 
+unsafe extern "C" fn lock_and_read(thread: u32, is_shared: *mut c_void) {
+    // SAFETY: the context is a flag that outlives the run.
+    let is_shared = unsafe { *is_shared.cast::<bool>() };
+    let place = if is_shared { 0 } else { thread as usize };
+    let lock = (BASE + place * 4096) as *const c_void;
+    for _ in 0..READS {
+        assert_eq!(nearfar_model_read(lock, 8), Status::Ok);
+        assert_eq!(nearfar_model_validate(lock), Status::Ok);
+        assert_eq!(nearfar_model_lock(lock), Status::Ok);
+        assert_eq!(nearfar_model_compute(1_000_000), Status::Ok);
+        assert_eq!(nearfar_model_write(lock, 8), Status::Ok);
+        assert_eq!(nearfar_model_unlock(lock, true), Status::Ok);
+    }
+}
+
+#[test]
+fn lock_words_are_waited_for() {
+    let model = open();
+    let us = |mut is_shared: bool| {
+        // SAFETY: an outcome is numbers only.
+        let mut outcome: ModelOutcome = unsafe { std::mem::zeroed() };
+        let program = Some(lock_and_read as unsafe extern "C" fn(u32, *mut c_void));
+        // SAFETY: the pointers are those of variables, and the program takes such a context.
+        let status = unsafe {
+            let (context, outcome) = ((&raw mut is_shared).cast(), &raw mut outcome);
+            nearfar_model_run(model, null(), 0, program, context, 4, outcome)
+        };
+        assert_eq!(status, Status::Ok, "{}", told());
+        outcome.elapsed_ns / 1e3
+    };
+    let (apart, together, least) = (us(false), us(true), READS as f64);
+    assert!((least..2.0 * least).contains(&apart), "{apart}");
+    assert!((4.0 * least..8.0 * least).contains(&together), "{together}");
+    assert_eq!(nearfar_model_close(model), Status::Ok);
+}
+
 unsafe extern "C" fn tell_nonsense(_thread: u32, _context: *mut c_void) {
     let address = BASE as *const c_void;
     for status in [
