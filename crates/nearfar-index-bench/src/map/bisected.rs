@@ -39,6 +39,7 @@ const ALLOCATOR_LINES: usize = 4;
 /// A B+tree of sorted arrays that are searched by bisection.
 pub struct Bisected(Mutex<Nodes>);
 
+#[derive(Clone)]
 struct Nodes {
     words: Vec<u64>,
     node_words: usize,
@@ -63,6 +64,13 @@ impl Bisected {
     /// The modelled addresses of nodes.
     pub const fn addresses() -> Range<usize> {
         FIRST_ADDRESS..FIRST_ADDRESS + ADDRESSES
+    }
+}
+
+impl Clone for Bisected {
+    fn clone(&self) -> Self {
+        let nodes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        Self(Mutex::new(nodes.clone()))
     }
 }
 

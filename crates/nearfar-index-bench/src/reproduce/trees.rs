@@ -5,7 +5,6 @@
 //! A tree of fewer keys runs on a machine whose caches are smaller by the same factor, and popularity is
 //! that of the published number of keys.
 
-use std::collections::BTreeMap;
 use std::error::Error;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -22,8 +21,6 @@ use crate::workload::{Integers, KeySpace, Workload};
 
 /// Keys of the published trees (section 5.4).
 const KEYS_PUBLISHED: u64 = 100_000_000;
-/// Numbers of keys between those that two runs insert.
-const FRESH_STEP: u64 = 1 << 32;
 
 /// How nodes are laid out and searched.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -35,20 +32,14 @@ pub enum Search {
     Samples,
 }
 
-/// A tree that runs use again.
-enum Tree {
-    Bisection(Rc<Bisected>),
-    Samples(Rc<TreeMap<BPlusTree<u64>>>),
-}
-
-/// B+trees by the size of their nodes, made when they are asked for first, and kept. A run leaves
-/// the keys that it inserted, which are few.
+/// B+trees. Every run has one of its own, so that none meets the keys that others have inserted: a run that
+/// writes most of the time adds a seventh to two million keys.
 pub struct BPlusTrees {
     search: Search,
     keys: Rc<Integers>,
     system: Option<(Arc<MemorySystem>, TierId)>,
-    trees: BTreeMap<usize, Tree>,
-    fresh: u64,
+    /// The tree that was loaded last, and the size of its nodes: copied for each run.
+    loaded: Option<(usize, Bisected)>,
 }
 
 impl BPlusTrees {
@@ -62,38 +53,35 @@ impl BPlusTrees {
             search,
             keys: Rc::new(Integers::new(keys)),
             system: None,
-            trees: BTreeMap::new(),
-            fresh: FRESH_STEP,
+            loaded: None,
         }
     }
 
-    /// Makes the tree with nodes of this size, unless it is there.
-    fn make(&mut self, node_bytes: usize) -> Result<(), PlacedError> {
-        if self.trees.contains_key(&node_bytes) {
-            return Ok(());
+    fn bisected(&mut self, node_bytes: usize) -> Result<Bisected, MapError> {
+        if let Some((_, tree)) = self
+            .loaded
+            .as_ref()
+            .filter(|(bytes, _)| *bytes == node_bytes)
+        {
+            return Ok(tree.clone());
         }
+        let tree = Bisected::new(node_bytes);
+        store_all::<Integers, _>(&tree, &self.keys, |_| ())?;
+        Ok(self.loaded.insert((node_bytes, tree)).1.clone())
+    }
+
+    fn sampled(&mut self, node_bytes: usize) -> Result<TreeMap<BPlusTree<u64>>, PlacedError> {
+        let (system, far) = match self.system.take() {
+            Some(system) => system,
+            None => stand_in_system()?,
+        };
+        let near = PolicyMemory::new((&system, far), Policy::AllNear, 100);
+        let tree = TreeMap::<BPlusTree<u64>>::btree(&near, node_bytes, WORD_BYTES)?;
+        self.system = Some((system, far));
         let contestant = Contestant::BPlusTree { node_bytes };
         let failed = |error: MapError| PlacedError::Map { contestant, error };
-        let tree = match self.search {
-            Search::Bisection => {
-                let tree = Bisected::new(node_bytes);
-                store_all::<Integers, _>(&tree, &self.keys, |_| ()).map_err(failed)?;
-                Tree::Bisection(Rc::new(tree))
-            }
-            Search::Samples => {
-                let (system, far) = match self.system.take() {
-                    Some(system) => system,
-                    None => stand_in_system()?,
-                };
-                let near = PolicyMemory::new((&system, far), Policy::AllNear, 100);
-                let tree = TreeMap::<BPlusTree<u64>>::btree(&near, node_bytes, WORD_BYTES)?;
-                self.system = Some((system, far));
-                store_all::<Integers, _>(&tree, &self.keys, |_| ()).map_err(failed)?;
-                Tree::Samples(Rc::new(tree))
-            }
-        };
-        self.trees.insert(node_bytes, tree);
-        Ok(())
+        store_all::<Integers, _>(&tree, &self.keys, |_| ()).map_err(failed)?;
+        Ok(tree)
     }
 
     /// Instructions of a tree's operations.
@@ -105,8 +93,6 @@ impl BPlusTrees {
     }
 
     fn run(&mut self, run: &TreeRun, machine: &Machine) -> Result<Measured, PlacedError> {
-        self.make(run.node_bytes)?;
-        self.fresh += FRESH_STEP;
         let name = match run.workload {
             TreeWorkload::Read95 => "read-heavy",
             TreeWorkload::Write95 => "write-heavy",
@@ -115,10 +101,10 @@ impl BPlusTrees {
             field: "workload",
             reason: error.to_string(),
         })?;
+        let node_bytes = run.node_bytes;
+        let contestant = Contestant::BPlusTree { node_bytes };
         let in_place = InPlace {
-            contestant: Contestant::BPlusTree {
-                node_bytes: run.node_bytes,
-            },
+            contestant,
             counted: self.counted(run.node_bytes)?,
             workload: &workload,
             tier: match run.devices {
@@ -130,16 +116,21 @@ impl BPlusTrees {
             scale: Scale {
                 factor: (KEYS_PUBLISHED as f64 / self.keys.count() as f64).max(1.0),
             },
-            fresh: self.fresh,
+            fresh: self.keys.count(),
             seed: 1,
         };
-        match &self.trees[&run.node_bytes] {
-            Tree::Bisection(tree) => in_place.run((tree, Bisected::addresses()), &self.keys),
-            Tree::Samples(tree) => {
-                let heap = PlacedMap::<u64>::tree(&**tree)
+        match self.search {
+            Search::Bisection => {
+                let failed = |error| PlacedError::Map { contestant, error };
+                let tree = Rc::new(self.bisected(node_bytes).map_err(failed)?);
+                in_place.run((&tree, Bisected::addresses()), &self.keys)
+            }
+            Search::Samples => {
+                let tree = Rc::new(self.sampled(node_bytes)?);
+                let heap = PlacedMap::<u64>::tree(&*tree)
                     .memory()
                     .addresses(TierId::NEAR);
-                in_place.run((tree, heap.unwrap_or_default()), &self.keys)
+                in_place.run((&tree, heap.unwrap_or_default()), &self.keys)
             }
         }
     }

@@ -75,15 +75,19 @@ impl Slot {
     /// Whether a line is accessed.
     #[inline]
     pub(crate) fn is_access(&self) -> bool {
-        !matches!(
+        !self.is_mark()
+            && !matches!(
+                self.action,
+                Action::Compute | Action::Refill | Action::CriticalSection
+            )
+    }
+
+    /// Whether it stands for what happens to a lock word.
+    #[inline]
+    fn is_mark(&self) -> bool {
+        matches!(
             self.action,
-            Action::Compute
-                | Action::Refill
-                | Action::CriticalSection
-                | Action::Lock
-                | Action::Unlock
-                | Action::UnlockUnchanged
-                | Action::Validate
+            Action::Lock | Action::Unlock | Action::UnlockUnchanged | Action::Validate
         )
     }
 
@@ -287,6 +291,8 @@ pub(crate) struct Window {
     head: usize,
     seen: usize,
     tail: usize,
+    /// Slots from the head on that stand for what happens to a lock word, and not for a line.
+    marks: usize,
 }
 
 impl Window {
@@ -324,6 +330,7 @@ impl Window {
             head: 0,
             seen: 0,
             tail: 0,
+            marks: 0,
         }
     }
 
@@ -339,6 +346,7 @@ impl Window {
 
     #[inline]
     pub(crate) fn drop_head(&mut self) {
+        self.marks -= usize::from(self.head().is_mark());
         self.head += 1;
     }
 
@@ -353,7 +361,7 @@ impl Window {
     /// The next slot that prefetchers see, and whether it is ahead of the head.
     #[inline]
     pub(crate) fn unseen(&self) -> Option<(&Slot, bool)> {
-        let end = self.tail.min(self.head + self.ahead);
+        let end = self.tail.min(self.head + self.ahead + self.marks);
         (self.seen < end).then(|| {
             let slot = &self.slots[self.seen % SLOTS];
             (slot, self.seen != self.head)
@@ -368,7 +376,7 @@ impl Window {
     /// Fills all slots; `look_up` tells where the caches have a line.
     #[inline]
     pub(crate) fn fill(&mut self, mut look_up: impl FnMut(&mut Slot)) {
-        while self.filled() <= self.ahead {
+        while self.filled() - self.marks <= self.ahead && self.filled() < SLOTS {
             let Some(mut slot) = self.enter_line(true) else {
                 return;
             };
@@ -426,6 +434,7 @@ impl Window {
             let (slot, more) = Slot::begin(operation, self.first_line, &mut thread.last_line);
             self.slots[tail % SLOTS] = slot;
             tail += 1;
+            self.marks += usize::from(slot.is_mark());
             if more > 0 {
                 self.entering = more;
                 self.rest = slot.behind(operation, self.line);
@@ -444,6 +453,7 @@ impl Window {
     fn push(&mut self, slot: Slot) {
         self.slots[self.tail % SLOTS] = slot;
         self.tail += 1;
+        self.marks += usize::from(slot.is_mark());
     }
 
     /// The next line of the last operation, or the first of the next one. `None` if there is none, or if a
