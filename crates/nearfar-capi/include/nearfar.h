@@ -417,7 +417,8 @@ enum nearfar_status nearfar_model_lock(const void *address);
 
 // Tells that the lock word at `address` is given back, and whether something has `changed` that others may have read
 // without the lock.
-enum nearfar_status nearfar_model_unlock(const void *address, bool changed);
+enum nearfar_status nearfar_model_unlock(const void *address,
+                                         bool changed);
 
 // Tells that what was read since the lock word at `address` was read is used, as optimistic readers do: it is read
 // again, in virtual time, if somebody has changed something since.
