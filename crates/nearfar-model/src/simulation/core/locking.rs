@@ -158,8 +158,8 @@ impl VirtualCore {
         })
     }
 
-    /// Whether what the head has read is as it was, once nobody has the word. If not it is read again, and looked
-    /// at once more.
+    /// Whether what the head has read is as it was, when nobody has the word. If not it is read again, and looked
+    /// at a second time.
     #[cold]
     fn validates(&mut self, word: u64, now: Ps, end: Ps, words: &mut LockWords) -> bool {
         let Some((found, changed_at)) = words.look(word, self.number, now, self.transfer()) else {
