@@ -24,36 +24,8 @@ impl VirtualCore {
             self.count_time(now);
         }
         let waited = self.waits.is_some().then(|| self.head_waited(now, slot));
-        let done = match slot.action {
-            Action::Load | Action::Store => match self.bring::<CACHED>(now, slot, shared) {
-                Some(done) => done,
-                None => return false,
-            },
-            Action::Compute | Action::Refill => now,
-            Action::CriticalSection => {
-                self.in_section = false;
-                now
-            }
-            Action::Lock => {
-                self.locking.has_word = false;
-                now
-            }
-            Action::Unlock | Action::UnlockUnchanged => {
-                self.release_word(now, slot, shared);
-                now
-            }
-            Action::Validate => now,
-            Action::HitL1 => self.hit(now, slot, self.limits.l1_hit),
-            Action::HitL2 => self.hit(now, slot, self.limits.l2_hit),
-            Action::HitL3 => {
-                self.complete_pair(now, slot, shared);
-                now + self.limits.l3_hit
-            }
-            Action::HitOther => {
-                self.complete_pair(now, slot, shared);
-                now + self.transfer()
-            }
-            Action::Write => self.send(now, slot, shared),
+        let Some(done) = self.carry_out::<CACHED>(now, slot, shared) else {
+            return false;
         };
         if let Some((waits, waited)) = self.waits.as_mut().zip(waited) {
             waits.lines += 1;
@@ -92,6 +64,44 @@ impl VirtualCore {
             self.write_evicted(now, shared);
         }
         true
+    }
+
+    /// Does what the head asks for: when it is done, or a mark; `None` if the L2 queue has no place for it.
+    #[inline]
+    fn carry_out<const CACHED: bool>(
+        &mut self,
+        now: Ps,
+        slot: Slot,
+        shared: &mut Shared,
+    ) -> Option<Ps> {
+        Some(match slot.action {
+            Action::Load | Action::Store => return self.bring::<CACHED>(now, slot, shared),
+            Action::Compute | Action::Refill => now,
+            Action::CriticalSection => {
+                self.in_section = false;
+                now
+            }
+            Action::Lock => {
+                self.locking.has_word = false;
+                now
+            }
+            Action::Unlock | Action::UnlockUnchanged => {
+                self.release_word(now, slot, shared);
+                now
+            }
+            Action::Validate => now,
+            Action::HitL1 => self.hit(now, slot, self.limits.l1_hit),
+            Action::HitL2 => self.hit(now, slot, self.limits.l2_hit),
+            Action::HitL3 => {
+                self.complete_pair(now, slot, shared);
+                now + self.limits.l3_hit
+            }
+            Action::HitOther => {
+                self.complete_pair(now, slot, shared);
+                now + self.transfer()
+            }
+            Action::Write => self.send(now, slot, shared),
+        })
     }
 
     /// Tells the counting of slots of what was issued: what it waits for, if that is memory.
