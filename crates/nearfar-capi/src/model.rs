@@ -411,34 +411,31 @@ pub extern "C" fn nearfar_model_critical_section(address: *const c_void, lines: 
     })
 }
 
+fn lock_word(address: *const c_void, tell_probe: impl FnOnce(&VirtualProbe, usize)) -> Status {
+    access(address, size_of::<u64>(), |probe, address, _| {
+        tell_probe(probe, address)
+    })
+}
+
 /// Tells that the lock word at `address` is taken, for which programs that take it too wait in virtual time until it
 /// is given back.
 #[unsafe(no_mangle)]
 pub extern "C" fn nearfar_model_lock(address: *const c_void) -> Status {
-    tell(|probe| {
-        probe.lock(address.addr());
-        Ok(())
-    })
+    lock_word(address, Probe::lock)
 }
 
 /// Tells that the lock word at `address` is given back, and whether something has `changed` that others may have read
 /// without the lock.
 #[unsafe(no_mangle)]
 pub extern "C" fn nearfar_model_unlock(address: *const c_void, changed: bool) -> Status {
-    tell(|probe| {
-        probe.unlock(address.addr(), changed);
-        Ok(())
-    })
+    lock_word(address, |probe, address| probe.unlock(address, changed))
 }
 
 /// Tells that what was read since the lock word at `address` was read is used, as optimistic readers do: it is read
 /// again, in virtual time, if somebody has changed something since.
 #[unsafe(no_mangle)]
 pub extern "C" fn nearfar_model_validate(address: *const c_void) -> Status {
-    tell(|probe| {
-        probe.validate(address.addr());
-        Ok(())
-    })
+    lock_word(address, Probe::validate)
 }
 
 /// Waits until the model has taken all accesses so far. What programs share, such as the next piece of work of a

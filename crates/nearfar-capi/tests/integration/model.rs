@@ -200,6 +200,7 @@ unsafe extern "C" fn tell_nonsense(_thread: u32, _context: *mut c_void) {
     for status in [
         nearfar_model_read(address, ACCESS_BYTES_MAX + 1),
         nearfar_model_write(usize::MAX as *const c_void, 64),
+        nearfar_model_lock(usize::MAX as *const c_void),
         nearfar_model_critical_section(address, 0),
         nearfar_model_critical_section(address, SECTION_LINES_MAX + 1),
     ] {

@@ -406,9 +406,9 @@ impl<V: TreeValue> Art<V> {
             let held = leaf.lock(context);
             if held.is_ok() && leaf.is_live(index) && value.load(Relaxed) == seen {
                 value.store(word, Release);
+                context.probe.write(std::ptr::from_ref(value).addr(), 8);
                 drop(held);
                 self.frontend.use_leaf(leaf.counter(), context.probe);
-                context.probe.write(std::ptr::from_ref(value).addr(), 8);
                 // SAFETY: the word was in this tree until now, and this thread took it out.
                 unsafe { V::retire_word(seen, context) };
                 return Ok(Some(changed));

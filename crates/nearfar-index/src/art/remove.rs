@@ -43,8 +43,8 @@ impl<V: TreeValue> Art<V> {
             }
             let word = leaf.value(index).load(Relaxed);
             let left = held.remove(index);
-            drop(held);
             context.probe.write(leaf.base().as_ptr().addr(), 8);
+            drop(held);
             self.count.take_one();
             self.frontend.use_leaf(leaf.counter(), context.probe);
             if is_thin(left, leaf) {

@@ -174,8 +174,8 @@ impl<V: TreeValue> BPlusTree<V> {
         // `validate`). They see the old word or the new one, each as good as the other, so the
         // version need not change.
         let old = slot.swap(word, AcqRel);
-        context.unlock_unchanged(leaf.lock());
         leaf.report_exchange(found.rank - 1, context);
+        context.unlock_unchanged(leaf.lock());
         self.frontend.use_leaf(leaf.counter(), context.probe);
         // SAFETY: the word was the tree's until now, and is seen under this guard.
         let value = unsafe { V::from_word(old, context) };
@@ -226,6 +226,7 @@ impl<V: TreeValue> BPlusTree<V> {
         // from being used anew.
         let is_changed = leaf.try_lock(found.version, context).is_ok_and(|()| {
             let is_changed = slot.compare_exchange(old, word, AcqRel, Acquire).is_ok();
+            leaf.report_exchange(found.rank - 1, context);
             context.unlock_unchanged(leaf.lock());
             is_changed
         });
@@ -234,7 +235,6 @@ impl<V: TreeValue> BPlusTree<V> {
             unsafe { V::free_word(word, context.guard.memory()) };
             return Err(Restart);
         }
-        leaf.report_exchange(found.rank - 1, context);
         self.frontend.use_leaf(leaf.counter(), context.probe);
         // SAFETY: the old word was taken out just now, by this thread alone.
         unsafe { V::retire_word(old, context) };

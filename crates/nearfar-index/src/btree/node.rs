@@ -367,9 +367,9 @@ impl<'g> Node<'g> {
     #[inline(always)]
     pub(super) fn report_exchange<P: Probe>(self, index: usize, context: &Context<'_, '_, P>) {
         let word = self.geometry.first_slot_word() + index;
-        let probe = context.probe;
-        probe.write(self.header.as_ptr().addr(), WORD_BYTES);
-        probe.write(self.word_address(word).addr(), WORD_BYTES);
+        context
+            .probe
+            .write(self.word_address(word).addr(), WORD_BYTES);
     }
 
     /// The separators of an inner node around child `index` narrow the keys that it is responsible

@@ -152,9 +152,13 @@ impl Levels {
             }
             self.private[own].keep_near(line, store);
         }
-        if store && self.last.copies.own(line) {
-            self.take_from_others(own, line);
-            level = Level::Other;
+        if store {
+            let is_shared = self.last.copies.own(line);
+            self.last.lines.remove(line);
+            if is_shared {
+                self.take_from_others(own, line);
+                level = Level::Other;
+            }
         }
         level
     }
@@ -198,7 +202,6 @@ impl Levels {
                 caches.lose(line);
             }
         }
-        self.last.lines.remove(line);
     }
 }
 

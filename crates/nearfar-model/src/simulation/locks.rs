@@ -94,6 +94,8 @@ const SETS: usize = 1024;
 
 /// The lock words that were taken lately. One of which nothing is known is free, and has been for long.
 ///
+/// Cores take words: what runs on one core takes them together.
+///
 /// A core that holds one word and wants another of a core that waits itself does not wait: real code would let go
 /// of both and begin again. So no cores wait for each other in a circle, even where operations that ran one
 /// after the other take words in orders in which they never would have waited together.
@@ -241,6 +243,9 @@ impl LockWords {
     /// Gives back all words of a core that has ended.
     #[cold]
     pub(crate) fn end(&mut self, core: usize, at: Ps) {
+        if !self.is_used {
+            return;
+        }
         self.waiting &= !(1 << core);
         if self.holding[core] == 0 {
             return;
@@ -248,7 +253,7 @@ impl LockWords {
         for word in self.sets.iter_mut().flatten() {
             if word.core == core && word.holds > 0 {
                 word.holds = 0;
-                word.free_at = at;
+                word.free_at = word.free_at.max(at);
             }
         }
         self.holding[core] = 0;

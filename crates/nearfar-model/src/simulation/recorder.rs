@@ -8,7 +8,6 @@ use super::program::{Access, Operation};
 use crate::{CACHE_LINE_BYTES, Probe};
 
 const PAGE_BYTES: u64 = 4096;
-const WORD_BYTES: u32 = size_of::<u64>() as u32;
 /// The time until the pipeline is filled again after a branch mispredict: 20 cycles at 2.9 GHz.
 const REFILL_PS: u32 = 6_900;
 
@@ -88,7 +87,8 @@ impl<S: AddressSpace> Recorder<S> {
 
     /// Lets operations that begin from now on be those of one of several keys that one key of a smaller model stands
     /// for: at lock words, only operations of the same number meet. Each key would have its node, and the
-    /// more keys one node stands for, the less often two of them are asked for at the same time.
+    /// more keys one node stands for, the less often two of them are asked for at the same time. It is for programs
+    /// that have a core each.
     pub fn stand_for(&self, which: u32) {
         self.which.set(which);
     }
@@ -219,7 +219,8 @@ impl<S: AddressSpace> Probe for Recorder<S> {
 
     fn lock(&self, addr: usize) {
         self.depends();
-        self.push(Access::Lock, addr, size_of::<u64>());
+        // One word, whose line is that of its first byte.
+        self.push(Access::Lock, addr, 1);
     }
 
     fn unlock(&self, addr: usize, changed: bool) {
@@ -228,7 +229,7 @@ impl<S: AddressSpace> Probe for Recorder<S> {
         } else {
             Access::UnlockUnchanged
         };
-        let mut unlock = Operation::new(access, self.space.modelled(addr), WORD_BYTES);
+        let mut unlock = Operation::new(access, self.space.modelled(addr), 1);
         unlock.compute_ps = self.compute_ps.take();
         self.operations.borrow_mut().push_back(unlock);
     }

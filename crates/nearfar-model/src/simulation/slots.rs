@@ -222,7 +222,7 @@ impl SlotCounter {
     fn instructions(&self, head: &Slot) -> Ps {
         let own = Ps::from(head.compute);
         match head.action {
-            _ if !head.is_access() => own,
+            Action::Compute | Action::Refill | Action::CriticalSection => own,
             // Further lines of an access have less time of their own.
             _ if own < self.usage.access => 0,
             _ => own - self.usage.access + self.usage.access_instructions,

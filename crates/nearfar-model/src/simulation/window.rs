@@ -115,7 +115,7 @@ impl Slot {
                 | Self::demands(operation)
                 | (u8::from(operation.depends) * flags::DEPENDS),
         };
-        let mut more = u64::from(kind.then.is_some());
+        let mut more = 0;
         if kind.has_lines {
             let in_line = operation.address & ((1 << LINE_BYTES_LOG2) - 1);
             let end = in_line + u64::from(operation.bytes);
@@ -128,6 +128,9 @@ impl Slot {
             {
                 slot.repeat();
             }
+        }
+        if kind.then.is_some() {
+            more = 1;
         }
         (slot, more)
     }
@@ -223,7 +226,7 @@ const fn kind(access: Access) -> Kind {
         Access::Compute => (Action::Compute, 0),
         Access::Refill => (Action::Refill, DEPENDS),
         Access::CriticalSection => (Action::CriticalSection, 0),
-        Access::Lock => (Action::Lock, 0),
+        Access::Lock => (Action::Lock, FENCED),
         Access::Validate => (Action::Validate, 0),
     };
     Kind {

@@ -54,7 +54,7 @@ impl VirtualCore {
             self.counts.bytes[usize::from(stored)] += u64::from(slot.bytes);
             self.counts.lines += 1;
         }
-        self.note_issued(slot, stored && done & UNANSWERED != 0);
+        self.note_issued(now, slot, stored && done & UNANSWERED != 0);
         self.issued_at = now;
         if self.slots.is_some() {
             self.count_miss(now, done, is_access && slot.flags & flags::PREFETCH == 0);
@@ -164,6 +164,7 @@ impl VirtualCore {
         };
         self.in_flight.insert(slot.line, done);
         self.chain.add(done);
+        self.note_time(slot);
         self.counts.bytes[0] += u64::from(slot.bytes);
         self.counts.lines += 1;
         self.issued_at = now;

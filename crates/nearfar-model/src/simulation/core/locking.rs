@@ -14,6 +14,18 @@ struct Seen {
     position: Ps,
 }
 
+impl Seen {
+    const NOTHING: Self = Self {
+        word: u64::MAX,
+        at: 0,
+        position: 0,
+    };
+}
+
+/// The longest wait for a word: who holds it for longer waits itself, for what the model is not told of, such as a
+/// lock of the process.
+const WAIT_MAX_PS: Ps = 1_000_000_000;
+
 /// What a core knows of lock words.
 #[derive(Debug)]
 pub(super) struct Locking {
@@ -22,6 +34,8 @@ pub(super) struct Locking {
     next: usize,
     /// What the operation under way stands for.
     which: u64,
+    /// When that operation began, and at what position.
+    begun: Option<(Ps, Ps)>,
     /// Core time of all that was issued.
     position: Ps,
     /// Since when the head waits for a word of which it is not known when it will be free.
@@ -53,13 +67,10 @@ impl Locking {
 
     pub(super) fn new() -> Self {
         Self {
-            seen: [Seen {
-                word: u64::MAX,
-                at: 0,
-                position: 0,
-            }; Self::SEEN],
+            seen: [Seen::NOTHING; Self::SEEN],
             next: 0,
             which: 0,
+            begun: None,
             position: 0,
             waits_since: None,
             has_word: false,
@@ -140,22 +151,30 @@ impl VirtualCore {
         let word = self.locking.word(self.window.head().line);
         let transfer = self.transfer();
         let words = &mut shared.locks.words;
-        let (mut found, changed_at) = words.take(word, self.number, now, transfer);
+        let (found, changed_at) = words.take(word, self.number, now, transfer);
+        let mut found = self.bounded(found, now);
         if let Found::At(at) = &mut found {
             self.locking.has_word = true;
-            *at += self.reads_again(word, changed_at);
+            *at += self.reads_again(self.looked(word), changed_at);
         }
         self.goes_on(found, now, end)
     }
 
-    /// How long it takes to read again what was read since the word was looked at, if that is needed: core time, and
+    /// When a word was looked at, and at what position of the core.
+    fn looked(&self, word: u64) -> Option<(Ps, Ps)> {
+        let seen = self.locking.seen(word)?;
+        Some((seen.at, seen.position))
+    }
+
+    /// How long it takes to read again what was read since a word was looked at, if it has changed since: core time, and
     /// the way of the line that was written, as the others are there.
-    fn reads_again(&self, word: u64, changed_at: Ps) -> Ps {
-        let seen = self.locking.seen(word);
-        let outdated = seen.filter(|seen| seen.at < changed_at);
-        outdated.map_or(0, |seen| {
-            self.locking.position - seen.position + self.transfer()
-        })
+    fn reads_again(&self, looked: Option<(Ps, Ps)>, changed_at: Ps) -> Ps {
+        match looked {
+            Some((at, position)) if at < changed_at => {
+                self.locking.position - position + self.transfer()
+            }
+            _ => 0,
+        }
     }
 
     /// Whether what the head has read is as it was, when nobody has the word. If not it is read again, and looked
@@ -165,14 +184,26 @@ impl VirtualCore {
         let Some((found, changed_at)) = words.look(word, self.number, now, self.transfer()) else {
             return true;
         };
+        let found = self.bounded(found, now);
         if !self.goes_on(found, now, end) {
             return false;
         }
-        let again = self.reads_again(word, changed_at);
+        // Of a word of which nothing was known then, the operation's begin stands for the look: it was taken later.
+        let looked = self.looked(word).or(self.locking.begun);
+        let again = self.reads_again(looked, changed_at);
         if again > 0 {
             self.locking.see(word, now);
         }
         self.goes_on(Found::At(now + again), now, end)
+    }
+
+    /// Gives up a wait that has been too long.
+    fn bounded(&self, found: Found, now: Ps) -> Found {
+        let since = self.locking.waits_since.unwrap_or(now);
+        if found == Found::Held && now - since > WAIT_MAX_PS {
+            return Found::At(now);
+        }
+        found
     }
 
     /// Has the head wait where it has to; whether it does not.
@@ -198,16 +229,27 @@ impl VirtualCore {
 
     /// Notes what was issued.
     #[inline]
-    pub(super) fn note_issued(&mut self, slot: Slot, is_storing: bool) {
+    pub(super) fn note_issued(&mut self, now: Ps, slot: Slot, is_storing: bool) {
         let locking = &mut self.locking;
         locking.is_storing |= is_storing;
         if slot.action == Action::Compute {
             locking.which = slot.line;
+            locking.begun = Some((now, locking.position));
+            if locking.next > 0 {
+                locking.seen = [Seen::NOTHING; Locking::SEEN];
+                locking.next = 0;
+            }
         }
         locking.position += Ps::from(slot.compute);
         if slot.flags & flags::DEPENDS != 0 {
             locking.position += self.limits.l1_hit;
         }
+    }
+
+    /// Notes core time of what was issued and has to do with no lock.
+    #[inline]
+    pub(super) fn note_time(&mut self, slot: Slot) {
+        self.locking.position += Ps::from(slot.compute);
     }
 
     /// Gives the word of the head back, once all stores before are done.
@@ -231,6 +273,9 @@ impl VirtualCore {
         for release in self.locking.releasing.drain(..) {
             let at = release.at.max(self.locking.stores_done);
             words.release(release.word, self.number, at, release.changed);
+        }
+        if self.window.is_empty() {
+            words.end(self.number, self.all_done);
         }
     }
 }

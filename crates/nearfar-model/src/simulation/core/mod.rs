@@ -268,7 +268,6 @@ impl VirtualCore {
             }
             self.expose::<CACHED>(now, shared);
             if self.window.is_empty() {
-                shared.locks.words.end(self.number, now);
                 return;
             }
             let ready = self.head_ready::<CACHED>();
