@@ -83,42 +83,41 @@ impl Space {
 }
 
 impl Space {
-    /// Where an address lies: a tier's window and the place in its heap. Bytes of no heap are near.
+    /// Where an address lies: its tier, which `of_page` tells where pages move, and the modelled address. Bytes of no
+    /// heap are near, and their tier is nobody's.
     #[inline]
-    fn locate(&self, address: usize) -> Result<(usize, u64), u64> {
+    fn locate(
+        &self,
+        address: usize,
+        of_page: impl FnOnce(&PageTable, u64) -> usize,
+    ) -> (Option<usize>, u64) {
         let found = self.heaps.iter().position(|heap| heap.contains(&address));
         let Some(heap) = found else {
-            return Err(window(0) + (1 << (WINDOW_SHIFT - 1)) + address as u64 % (1 << 36));
+            let outside = (1 << (WINDOW_SHIFT - 1)) + address as u64 % (1 << 36);
+            return (None, window(0) + outside);
         };
-        Ok((heap, (address - self.heaps[heap].start) as u64))
+        let offset = (address - self.heaps[heap].start) as u64;
+        let tier = match &self.pages {
+            None => heap,
+            Some(pages) => of_page(&pages.borrow(), offset),
+        };
+        let tier = tier.min(TIERS - 1);
+        (Some(tier), window(tier) + offset)
     }
 }
 
 impl AddressSpace for Space {
     fn modelled(&self, address: usize) -> u64 {
-        let (heap, offset) = match self.locate(address) {
-            Ok(found) => found,
-            Err(of_no_heap) => return of_no_heap,
-        };
-        let tier = match &self.pages {
-            None => heap,
-            Some(pages) => pages.borrow().touch(offset),
-        };
-        let lines = &self.lines[tier.min(TIERS - 1)];
-        lines.set(lines.get() + 1);
-        window(tier.min(TIERS - 1)) + offset
+        let (tier, modelled) = self.locate(address, PageTable::touch);
+        if let Some(tier) = tier {
+            let lines = &self.lines[tier];
+            lines.set(lines.get() + 1);
+        }
+        modelled
     }
 
     fn place(&self, address: usize) -> u64 {
-        let (heap, offset) = match self.locate(address) {
-            Ok(found) => found,
-            Err(of_no_heap) => return of_no_heap,
-        };
-        let tier = match &self.pages {
-            None => heap,
-            Some(pages) => pages.borrow().tier(offset),
-        };
-        window(tier.min(TIERS - 1)) + offset
+        self.locate(address, PageTable::tier).1
     }
 }
 
