@@ -122,7 +122,7 @@ impl<V: TreeValue> Masstree<V> {
             return Err(Failure::Restart);
         };
         self.frontend
-            .use_leaf(&spot.leaf.node.counter, context.probe);
+            .use_leaf_to_change(&spot.leaf.node.counter, context.probe);
         let Some(cell) = self.value_cell(context, key, &spot)? else {
             self.add(context, key, &spot, value)?;
             return Ok(None);
@@ -180,7 +180,7 @@ impl<V: TreeValue> Masstree<V> {
             return Ok(None);
         };
         self.frontend
-            .use_leaf(&spot.leaf.node.counter, context.probe);
+            .use_leaf_to_change(&spot.leaf.node.counter, context.probe);
         let Some(cell) = self.value_cell(context, key, &spot)? else {
             return Ok(None);
         };

@@ -42,7 +42,7 @@ impl<V: TreeValue> Masstree<V> {
             return Ok(None);
         };
         self.frontend
-            .use_leaf(&spot.leaf.node.counter, context.probe);
+            .use_leaf_to_change(&spot.leaf.node.counter, context.probe);
         let (Some(cell), Some(found)) = (self.value_cell(context, key, &spot)?, spot.found) else {
             return Ok(None);
         };
