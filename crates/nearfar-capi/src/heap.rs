@@ -55,6 +55,7 @@ pub unsafe extern "C" fn nearfar_heap_create(
                 false => Exhaustion::Refuse,
             },
             huge_pages: options.huge_pages,
+            kernel_moves: false,
         };
         let made = TierHeap::new(&system.memory, tier_of(&system, name)?, own);
         *heap = HEAPS.add(Heap {

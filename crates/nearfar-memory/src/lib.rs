@@ -10,6 +10,7 @@
 //! - [`TierHeap`] is a general-purpose heap on a tier; [`NearfarAllocator`] is a global allocator
 //!   that follows the tier of the thread ([`ThreadTier`]).
 //! - [`SlabHeap`] is small blocks of one owner in regions that end with it.
+//! - [`kernel_tiering`] has the kernel move pages between tiers, to compare with.
 //! - [`rdma`] is memory of another host.
 //! - [`sys`] is the thin layer over the kernel's calls.
 //!
@@ -22,6 +23,7 @@ mod dax;
 mod headroom;
 mod heap;
 mod heap_counters;
+pub mod kernel_tiering;
 mod layout;
 mod ledger;
 mod machine;

@@ -132,7 +132,11 @@ fn install_heaps(system: &Arc<MemorySystem>, wanted: &[(TierId, bool)]) {
     for &(tier, huge_pages) in wanted {
         let start = tier.index() * slot_bytes;
         let range = start..start + reserve(tier);
-        let heap = Space::new(system, tier, Arc::clone(&map), range, huge_pages)
+        let options = HeapOptions {
+            huge_pages,
+            ..HeapOptions::default()
+        };
+        let heap = Space::new(system, tier, Arc::clone(&map), range, options)
             .and_then(|space| Heap::new(system, tier, Exhaustion::Spill, space));
         match heap {
             // Pairs with the loads of the allocator below.

@@ -33,6 +33,7 @@ pub(super) struct Space {
     pub(super) range: Range<usize>,
     nodes: NodeSet,
     huge_pages: bool,
+    kernel_moves: bool,
     /// The arenas made so far, from the front, each of [`ARENA_BYTES_MAX`] but for the last.
     pub(super) arenas: Vec<&'static Arena>,
     /// The part of a DAX device that it is, if it is one.
@@ -82,7 +83,7 @@ impl Space {
         tier: TierId,
         map: Arc<Mapping>,
         range: Range<usize>,
-        huge_pages: bool,
+        options: HeapOptions,
     ) -> Result<Self, HeapError> {
         let info = system.info(tier);
         let name = || info.name.clone();
@@ -90,7 +91,7 @@ impl Space {
             return Err(HeapError::NotAllocatable { tier: name() });
         }
         let nodes = system.node_set(tier);
-        match prefer(&map, range.clone(), nodes) {
+        match prefer(&map, range.clone(), nodes, options.kernel_moves) {
             Err(error) if error.is_unavailable() && system.has_one_node() => {}
             Err(source) => {
                 return Err(HeapError::Bind {
@@ -101,7 +102,7 @@ impl Space {
             }
             Ok(()) => {}
         }
-        let advice = if huge_pages {
+        let advice = if options.huge_pages {
             Advice::HugePages
         } else {
             Advice::BasePages
@@ -113,7 +114,8 @@ impl Space {
             map,
             range,
             nodes,
-            huge_pages,
+            huge_pages: options.huge_pages,
+            kernel_moves: options.kernel_moves,
             arenas: Vec::new(),
             device: None,
         })
@@ -150,6 +152,7 @@ impl Space {
             range: 0..bytes,
             nodes: NodeSet::EMPTY,
             huge_pages: false,
+            kernel_moves: false,
             arenas: Vec::new(),
             device: Some(part),
         })
@@ -187,15 +190,18 @@ impl Space {
         options: HeapOptions,
     ) -> Result<Self, HeapError> {
         let bytes = reserve_bytes(system, tier, options);
-        let shape = (system.node_set(tier), options.huge_pages, bytes);
+        let nodes = system.node_set(tier);
         let has_shape = |space: &Space| {
-            !space.is_prepaid() && (space.nodes, space.huge_pages, space.range.len()) == shape
+            let pages = (space.huge_pages, space.kernel_moves);
+            !space.is_prepaid()
+                && (space.nodes, space.range.len()) == (nodes, bytes)
+                && pages == (options.huge_pages, options.kernel_moves)
         };
         match Self::retired(has_shape) {
             Some(space) => Ok(space),
             None => {
                 let map = map_for_heaps(system, tier, bytes, ARENA_ALIGN)?;
-                Self::new(system, tier, Arc::new(map), 0..bytes, options.huge_pages)
+                Self::new(system, tier, Arc::new(map), 0..bytes, options)
             }
         }
     }
@@ -258,7 +264,15 @@ impl Space {
 /// A heap is filled as it is used, with no look at what a node has free, so that under a strict
 /// policy a full node would have the kernel kill the process. Its pages are charged to its tier
 /// wherever they lie.
-fn prefer(map: &Mapping, range: Range<usize>, nodes: NodeSet) -> Result<(), SysError> {
+fn prefer(
+    map: &Mapping,
+    range: Range<usize>,
+    nodes: NodeSet,
+    kernel_moves: bool,
+) -> Result<(), SysError> {
+    if kernel_moves {
+        return sys::bind_range(map, range, &Policy::Balanced(nodes));
+    }
     if nodes.len() == 1 {
         match sys::bind_range(map, range.clone(), &Policy::PreferredMany(nodes)) {
             // The kernel is older than the policy.

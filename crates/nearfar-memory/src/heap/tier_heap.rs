@@ -35,6 +35,10 @@ pub struct HeapOptions {
     pub exhaustion: Exhaustion,
     /// Ask for transparent huge pages.
     pub huge_pages: bool,
+    /// Let the kernel's automatic balancing move pages to the tier's nodes (Linux 6.9), as
+    /// [`KernelTiering`](crate::kernel_tiering::KernelTiering) has it do. All of them are charged to the tier, wherever
+    /// they are. A DAX device's do not move.
+    pub kernel_moves: bool,
 }
 
 /// A general-purpose heap on one tier, for containers that take an allocator.

@@ -13,6 +13,7 @@ mod error;
 mod mapped_files;
 mod mapping;
 mod nodes;
+mod numa_maps;
 mod pages;
 mod policy;
 mod processes;
@@ -28,6 +29,7 @@ pub use mapping::{
     Advice, BASE_PAGE_BYTES, HUGE_PAGE_BYTES, Mapping, MappingKind, base_page_bytes,
 };
 pub use nodes::NodeSet;
+pub use numa_maps::bytes_by_node;
 pub use pages::{PageLocation, huge_bytes, move_pages, query_pages};
 pub use policy::{Policy, bind_range, interleave_weight};
 pub use processes::{Ending, end_group, end_with_thread, place_thread};

@@ -12,6 +12,8 @@ const MPOL_INTERLEAVE: libc::c_int = 3;
 const MPOL_PREFERRED_MANY: libc::c_int = 5;
 /// Linux 6.9.
 const MPOL_WEIGHTED_INTERLEAVE: libc::c_int = 6;
+/// With [`MPOL_PREFERRED_MANY`] Linux 6.9.
+const MPOL_F_NUMA_BALANCING: libc::c_int = 1 << 13;
 
 /// Where the pages of a range are to come from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -23,6 +25,8 @@ pub enum Policy {
     Bind(NodeSet),
     /// From these nodes as long as they have memory, else from any (Linux 5.15).
     PreferredMany(NodeSet),
+    /// The same, and the kernel's automatic balancing may move pages to them (Linux 6.9).
+    Balanced(NodeSet),
     /// Round-robin over these nodes by page.
     Interleave(NodeSet),
     /// Over these nodes by the machine-wide weights of [`interleave_weight`] (Linux 6.9).
@@ -45,6 +49,7 @@ impl Policy {
             Self::Default => (MPOL_DEFAULT, None),
             Self::Bind(nodes) => (MPOL_BIND, Some(nodes)),
             Self::PreferredMany(nodes) => (MPOL_PREFERRED_MANY, Some(nodes)),
+            Self::Balanced(nodes) => (MPOL_PREFERRED_MANY | MPOL_F_NUMA_BALANCING, Some(nodes)),
             Self::Interleave(nodes) => (MPOL_INTERLEAVE, Some(nodes)),
             Self::WeightedInterleave(nodes) => (MPOL_WEIGHTED_INTERLEAVE, Some(nodes)),
         }

@@ -1,0 +1,104 @@
+//! Why the kernel cannot be asked to place pages.
+
+use std::io;
+use std::path::PathBuf;
+
+use crate::sys::SysError;
+
+/// Why the kernel cannot be asked to place pages.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum KernelTieringError {
+    /// Two tiers of one node, or one that is no memory of the kernel's.
+    #[error(
+        "the kernel moves pages between nodes, and the tiers have the nodes {near:?} (near) and {far:?} (far): each \
+         needs nodes of its own; memory of a device becomes a node by `daxctl reconfigure-device --mode=system-ram`"
+    )]
+    SameNodes {
+        /// Nodes of the near tier.
+        near: String,
+        /// Nodes of the far one.
+        far: String,
+    },
+    /// The kernel does not see that one is farther.
+    #[error(
+        "the kernel demotes from a memory tier to one behind it, and sees none that nodes {far} have behind nodes \
+         {near}: see /sys/devices/virtual/memory_tiering and what the firmware says of the nodes (HMAT)"
+    )]
+    OneKernelTier {
+        /// Nodes of the near tier.
+        near: String,
+        /// Nodes of the far one.
+        far: String,
+    },
+    /// A kernel without the mechanism.
+    #[error(
+        "cannot read {}: this kernel has no such mechanism (tiering needs Linux 6.1 with CONFIG_NUMA_BALANCING and \
+         CONFIG_MIGRATION, DAMON 6.11 with CONFIG_DAMON_SYSFS and CONFIG_DAMON_PADDR)",
+        file.display()
+    )]
+    Missing {
+        /// What is not there.
+        file: PathBuf,
+        /// What reading it said.
+        #[source]
+        source: io::Error,
+    },
+    /// A setting that this process may not change, or that the kernel refuses.
+    #[error("cannot write {value:?} to {}: it takes root", file.display())]
+    Refused {
+        /// Which.
+        file: PathBuf,
+        /// What it was to be.
+        value: String,
+        /// What writing said.
+        #[source]
+        source: io::Error,
+    },
+    /// There is no shell to put settings back.
+    #[error("cannot start `sh`, which puts the kernel's settings back when this process has ended")]
+    Keeper(#[source] io::Error),
+    /// Somebody else has DAMON.
+    #[error(
+        "DAMON is in use ({} is {found}): stop who uses it, or write 0 there",
+        file.display()
+    )]
+    DamonInUse {
+        /// Where it says so.
+        file: PathBuf,
+        /// Its number of monitors.
+        found: String,
+    },
+    /// Near memory is full already.
+    #[error(
+        "nodes {nodes} have {available_bytes} bytes left, and {wanted_bytes} are to be left for what is placed: end \
+         other processes there, or ask for a smaller share"
+    )]
+    NoRoom {
+        /// The near nodes.
+        nodes: String,
+        /// What they have left.
+        available_bytes: u64,
+        /// What is to be left.
+        wanted_bytes: u64,
+    },
+    /// The machine does not say what its nodes have left, or what they are.
+    #[error("the machine does not say {what}")]
+    Unknown {
+        /// What.
+        what: &'static str,
+    },
+    /// No memory for the ballast.
+    #[error(
+        "cannot lock {bytes} bytes of nodes {nodes} to make near memory scarce: it takes root, or `ulimit -l`"
+    )]
+    Ballast {
+        /// The near nodes.
+        nodes: String,
+        /// Bytes of this step.
+        bytes: usize,
+        /// What the kernel said.
+        #[source]
+        source: SysError,
+    },
+}
