@@ -271,6 +271,15 @@ wait",
         INDEX_BENCH,
         &["trees_are_measured_under_every_policy_of_nodes"],
     ),
+    Check {
+        limit_seconds: 400,
+        ..tests_apart(
+            "far-node",
+            "the kernel's own placement beside it",
+            INDEX_BENCH,
+            &["the_kernel_places_pages_of_trees_and_is_as_before_afterwards"],
+        )
+    },
     tests(
         "far-node",
         "causes and victims of a regulator",

@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use nearfar_topology::Profile;
 
-use super::options::{BenchOptions, KeyForm, KeySource, Mode, OptionError};
+use super::options::{BenchOptions, KeyForm, KeySource, OptionError};
 use crate::map::{Contestant, WORD_BYTES};
 use crate::modelled::Sampling;
-use crate::placed::{Policy, ScaleRule, Tuning};
+use crate::placed::{Mode, Policy, ScaleRule, Tuning};
 
 /// The profile that is modelled where none is given.
 const USUAL_PROFILE: &str = "cxl-card";

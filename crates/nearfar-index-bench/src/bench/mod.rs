@@ -7,7 +7,8 @@ mod outcome;
 mod report;
 mod run;
 
+pub use crate::placed::Mode;
 pub use given::GivenOptions;
-pub use options::{BenchOptions, KeyForm, KeySource, Mode, OptionError};
+pub use options::{BenchOptions, KeyForm, KeySource, OptionError};
 pub use outcome::{IndexBenchOutcome, PlacedRun};
 pub use run::{IndexBenchError, Plan, PlannedRun, Progress, execute, plan};

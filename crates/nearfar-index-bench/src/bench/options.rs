@@ -10,49 +10,8 @@ use nearfar_topology::Profile;
 
 use crate::map::{Contestant, OpenError, WORD_BYTES};
 use crate::modelled::{PAGES_REFUSED, SHIFT_REFUSED, Sampling};
-use crate::placed::{Policy, ScaleRule, Tuning};
+use crate::placed::{Mode, Policy, ScaleRule, Tuning};
 use crate::workload::{Bytes, Distribution, Workload};
-
-/// How a comparison runs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Mode {
-    /// On this machine as it is, side by side with other crates' maps; or, where there are policies, our trees on its
-    /// own near and far memory.
-    #[default]
-    Native,
-    /// Our trees on this machine under placement policies, with far memory that is emulated.
-    Emulated,
-    /// Our trees in virtual time, under placement policies.
-    Virtual,
-}
-
-impl Mode {
-    /// All of them.
-    pub const ALL: [Self; 3] = [Self::Native, Self::Emulated, Self::Virtual];
-
-    /// The word in arguments and results. Emulated runs have an older one, and are known by both.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Native => "native",
-            Self::Emulated => "paced",
-            Self::Virtual => "virtual",
-        }
-    }
-}
-
-impl FromStr for Mode {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let text = match text {
-            "emulated" => Self::Emulated.name(),
-            text => text,
-        };
-        let found = Self::ALL.into_iter().find(|mode| mode.name() == text);
-        found.ok_or_else(|| format!("there are: {}", Self::ALL.map(Self::name).join(", ")))
-    }
-}
 
 /// What keys are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -396,12 +355,11 @@ impl BenchOptions {
         if self.policies.is_empty() {
             return wrong("policy", "give at least one".to_owned());
         }
-        let pages = self.policies.iter().find(|policy| policy.moves_pages());
-        if let Some(policy) = pages.filter(|_| self.mode != Mode::Virtual) {
-            let (mode, names) = (self.mode.name(), Policy::of_nodes());
-            let reason = format!(
-                "{policy} moves pages, which only mode virtual has; in mode {mode} there are: {names}"
-            );
+        let refused = self
+            .policies
+            .iter()
+            .find_map(|policy| self.mode.refusal(*policy));
+        if let Some(reason) = refused {
             return wrong("policy", reason);
         }
         if !(1..=100).contains(&self.near_percent) {

@@ -2,11 +2,11 @@
 
 use nearfar_measure::{Kind, Summary};
 
-use super::options::{BenchOptions, Mode};
+use super::options::BenchOptions;
 use super::run::PlannedRun;
 use crate::map::Contestant;
 use crate::native::{Compared, Round};
-use crate::placed::{PlacedOutcome, Policy};
+use crate::placed::{Mode, PlacedOutcome, Policy};
 
 /// A run under a placement policy.
 #[derive(Debug, Clone, PartialEq)]

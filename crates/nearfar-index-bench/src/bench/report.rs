@@ -3,9 +3,8 @@
 use nearfar_measure::Kind;
 use nearfar_measure::report::{Bar, BarChart, Cell, Column, LineChart, Note, Report, Table};
 
-use super::options::Mode;
 use super::outcome::{IndexBenchOutcome, percentile, throughput_mops};
-use crate::placed::{HOT_REQUESTS_SHARE, Policy};
+use crate::placed::{HOT_REQUESTS_SHARE, Mode, Policy};
 
 impl IndexBenchOutcome {
     /// The page, without its header.

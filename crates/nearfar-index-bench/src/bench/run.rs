@@ -10,12 +10,12 @@ use nearfar_memory::MemorySystem;
 use nearfar_model::simulation::{Machine, MachineError};
 use nearfar_model::{EmulationParameters, ParameterError};
 
-use super::options::{BenchOptions, KeyForm, Mode, OptionError};
+use super::options::{BenchOptions, KeyForm, OptionError};
 use super::outcome::{IndexBenchOutcome, PlacedRun};
 use crate::map::{Contestant, EntryBytes, MemorySource, NearMemory, PlatformMemory, TestKey};
 use crate::modelled::{self, ModelledMachine};
 use crate::native::{self, Event, NativeError, NativeOptions};
-use crate::placed::{PlacedError, PlacedOptions, PlacedOutcome, Policy};
+use crate::placed::{Mode, PlacedError, PlacedOptions, PlacedOutcome, Policy};
 use crate::real_time::{self, NoFarMemory, OwnTiers};
 use crate::workload::{
     BlockTrace, Bytes, FileKeys, HotRegion, Integers, KeyFileError, KeySpace, TraceError,
@@ -268,12 +268,24 @@ fn run_in_real_time<S: KeySpace>(
         }
     };
     let (mut bytes, value_bytes) = (HashMap::new(), plan.options.value_bytes);
+    let near = system.map(near_memory);
+    let is_kernels = plan
+        .options
+        .policies
+        .iter()
+        .any(|one| one.kernel().is_some());
+    // What the platform's allocator keeps of a dropped tree would be in the kernel's way.
+    let source: &dyn MemorySource = match &near {
+        Some(near) if is_kernels => near,
+        _ => &PlatformMemory,
+    };
     run_placed(plan, contestants, observe, |planned, policy, observe| {
         let contestant = planned.contestant;
         let tree_bytes = match bytes.entry(contestant) {
             Entry::Occupied(known) => *known.get(),
             Entry::Vacant(unknown) => {
-                *unknown.insert(real_time::loaded_bytes(contestant, value_bytes, keys)?)
+                let bytes = real_time::loaded_bytes(contestant, value_bytes, keys, source)?;
+                *unknown.insert(bytes)
             }
         };
         let options = placed_options(&plan.options, planned, policy);
@@ -310,6 +322,14 @@ fn taking_part<S: KeySpace>(
     }
 }
 
+/// Heaps on the near tier, as large as that.
+fn near_memory(system: &Arc<MemorySystem>) -> NearMemory {
+    NearMemory {
+        system: Arc::clone(system),
+        reserve_bytes: None,
+    }
+}
+
 /// Maps that take part, and those that do not with the reason.
 type TakingPart = (Vec<Contestant>, Vec<(Contestant, String)>);
 
@@ -320,10 +340,7 @@ fn run_native<S: KeySpace>(
     observe: &mut dyn FnMut(Progress),
 ) -> Result<Vec<native::Compared>, IndexBenchError> {
     let options = &plan.options;
-    let near = system.map(|system| NearMemory {
-        system: Arc::clone(system),
-        reserve_bytes: None,
-    });
+    let near = system.map(near_memory);
     let source: &dyn MemorySource = match &near {
         Some(near) => near,
         None => &PlatformMemory,

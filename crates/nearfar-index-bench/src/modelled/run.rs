@@ -17,10 +17,11 @@ use super::migrator::Migrator;
 use super::sampling::Sampling;
 use super::space::Space;
 use super::untimed::UntimedRequests;
-use crate::map::{MapError, PlacedMap, PlacedVisitor, TestKey};
+use crate::map::{MapError, PlacedMap, PlacedVisitor, PlatformMemory, TestKey};
 use crate::placed::{
-    HotSet, PlacedError, PlacedOptions, PlacedOutcome, Policy, PolicyMemory, Scale, ScaleRule,
-    estimated_tree_bytes, leaves, oracle, stand_in_system, store_all, store_all_sorted, tree_bytes,
+    HotSet, Mode, PlacedError, PlacedOptions, PlacedOutcome, Policy, PolicyMemory, Scale,
+    ScaleRule, estimated_tree_bytes, leaves, oracle, stand_in_system, store_all, store_all_sorted,
+    tree_bytes,
 };
 use crate::workload::{KeySpace, Requests};
 
@@ -45,7 +46,7 @@ pub fn run<S: KeySpace>(
     keys: &Rc<S>,
     observe: impl FnMut(f64),
 ) -> Result<PlacedOutcome, PlacedError> {
-    options.check()?;
+    options.check(Mode::Virtual)?;
     let sampling = modelled.sampling.as_ref();
     sampling.map_or(Ok(()), |sampling| sampling.check(options))?;
     modelled.machine.check_threads(options.threads + 1)?;
@@ -53,7 +54,7 @@ pub fn run<S: KeySpace>(
     let contestant = options.contestant;
     let kind = (contestant, options.value_bytes);
     let tree_bytes = match sampling {
-        None => tree_bytes(kind, &**keys)?,
+        None => tree_bytes(kind, &**keys, &PlatformMemory)?,
         Some(_) => estimated_tree_bytes(kind, &**keys)?,
     };
     let near_bytes = options.near_bytes(tree_bytes);

@@ -4,6 +4,7 @@ use std::io;
 
 use nearfar_index::placement::PlacementError;
 use nearfar_memory::SystemError;
+use nearfar_memory::kernel_tiering::KernelTieringError;
 use nearfar_model::ParameterError;
 use nearfar_model::simulation::MachineError;
 
@@ -44,6 +45,9 @@ pub enum PlacedError {
     /// The system gives no threads for placement.
     #[error("no threads for placement")]
     Workers(#[source] io::Error),
+    /// The kernel places no pages here.
+    #[error(transparent)]
+    KernelTiering(#[from] KernelTieringError),
     /// No memory for the tree.
     #[error(transparent)]
     System(#[from] SystemError),

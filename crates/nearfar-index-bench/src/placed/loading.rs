@@ -7,8 +7,8 @@ use nearfar_model::Native;
 
 use super::error::PlacedError;
 use crate::map::{
-    Contestant, MapError, OrderedMap, PlacedMap, PlacedVisitor, PlatformMemory, SESSION_OPERATIONS,
-    Session, TestKey,
+    Contestant, MapError, MemorySource, OrderedMap, PlacedMap, PlacedVisitor, PlatformMemory,
+    SESSION_OPERATIONS, Session, TestKey,
 };
 use crate::workload::{KeySpace, Pick};
 
@@ -98,17 +98,18 @@ pub(crate) fn estimated_tree_bytes<S: KeySpace>(
 /// The fewest keys of an estimate.
 const ESTIMATED_KEYS_MIN: u64 = 10_000;
 
-/// Bytes of a tree with all keys, and values of so many bytes.
+/// Bytes of a tree with all keys, and values of so many bytes, which is made in `source` and dropped.
 pub(crate) fn tree_bytes<S: KeySpace>(
     (contestant, value_bytes): (Contestant, usize),
     keys: &S,
+    source: &dyn MemorySource,
 ) -> Result<u64, PlacedError> {
     let sizing = Sizing {
         keys,
         contestant,
         count: keys.count(),
     };
-    S::Key::open_placed(contestant, value_bytes, &PlatformMemory, sizing)?
+    S::Key::open_placed(contestant, value_bytes, source, sizing)?
 }
 
 /// Finds the bytes of the loaded tree.

@@ -77,13 +77,16 @@ impl MemorySource for PolicyMemory {
         let options = HeapOptions {
             reserve_bytes: self.reserve_bytes,
             huge_pages: self.huge_pages,
+            kernel_moves: self.policy.kernel().is_some(),
             ..HeapOptions::default()
         };
         let unlimited = u64::MAX >> 1;
         let near = TierHeap::new(&self.system, TierId::NEAR, options)?;
         let far = TierHeap::new(&self.system, self.far, options)?;
         let near_bytes = match self.policy {
-            Policy::AllNear | Policy::Weighted { .. } | Policy::Pages { .. } => unlimited,
+            // What of it is near is not for the ledger to say.
+            Policy::Pages { .. } | Policy::NumaBalancing { .. } | Policy::Damon => unlimited,
+            Policy::AllNear | Policy::Weighted { .. } => unlimited,
             Policy::AllFar
             | Policy::Interleave
             | Policy::InnerNear

@@ -1,7 +1,7 @@
 //! Runs of our trees under placement policies: what virtual time and emulation have in common.
 //!
 //! * `options` says what is run, `tuning` what of the framework is other than usual, `outcome` what it gave.
-//! * `policy` has the policies by name, `oracle` what the best of them knows, `memory` the memory that
+//! * `policy` has the policies by name, `mode` where they run, `oracle` what the best of them knows, `memory` the memory that
 //!   stands in for modelled tiers.
 //! * `loading` fills the trees, `scale` makes them and their machine smaller, `hot_set` says what of them is used most.
 
@@ -9,6 +9,7 @@ mod error;
 mod hot_set;
 mod loading;
 mod memory;
+mod mode;
 mod options;
 pub(crate) mod oracle;
 mod outcome;
@@ -22,6 +23,7 @@ pub(crate) use loading::{
     counter_bytes, estimated_tree_bytes, leaves, store_all, store_all_sorted, tree_bytes,
 };
 pub(crate) use memory::{PolicyMemory, stand_in_system};
+pub use mode::Mode;
 pub use nearfar_index::placement::{Watermarks, Worker};
 pub use nearfar_model::emulation::Charged;
 pub use options::PlacedOptions;

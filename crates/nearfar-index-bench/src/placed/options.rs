@@ -5,6 +5,7 @@ use std::time::Duration;
 use nearfar_index::placement::PlacementOptions;
 
 use super::error::PlacedError;
+use super::mode::Mode;
 use super::policy::Policy;
 use super::tuning::Tuning;
 use crate::map::Contestant;
@@ -46,8 +47,12 @@ pub struct PlacedOptions {
 }
 
 impl PlacedOptions {
-    /// Refuses what means nothing anywhere.
-    pub(crate) fn check(&self) -> Result<(), PlacedError> {
+    /// Refuses what means nothing in this mode.
+    pub(crate) fn check(&self, mode: Mode) -> Result<(), PlacedError> {
+        if let Some(reason) = mode.refusal(self.policy) {
+            let field = "policy";
+            return Err(PlacedError::Options { field, reason });
+        }
         let wrong = |field, reason: &str| {
             let reason = reason.to_owned();
             Err(PlacedError::Options { field, reason })

@@ -7,6 +7,7 @@ use std::str::FromStr;
 use nearfar_index::placement::{
     Allocation, Mechanisms, PlacementOptions, Selection, Thresholds, Tracking,
 };
+use nearfar_memory::kernel_tiering::Mover;
 use nearfar_memory::{PlaceName, Placement, PlacementSpec, TierId};
 
 /// How pages are chosen.
@@ -58,13 +59,20 @@ pub enum Policy {
     Random,
     /// The leaves that will be used most, and their ways, placed near beforehand.
     Oracle,
-    /// Pages instead of nodes, of 4 KiB or 2 MiB.
+    /// Pages instead of nodes, of 4 KiB or 2 MiB, in the model.
     Pages {
         /// How pages are chosen.
         rule: PageRule,
         /// Whether pages have 2 MiB.
         is_huge: bool,
     },
+    /// This machine's kernel moves pages between its nodes, by automatic NUMA balancing.
+    NumaBalancing {
+        /// Whether pages may have 2 MiB.
+        is_huge: bool,
+    },
+    /// The same by DAMON, whose ballast leaves no whole pages of 2 MiB.
+    Damon,
 }
 
 /// What is no policy.
@@ -74,7 +82,7 @@ pub enum PolicyError {
     /// A name that no policy has.
     #[error(
         "no policy is named {name:?}; there are: {}, and the placements near, far and interleave:N:F",
-        Policy::names()
+        Policy::names_of(|_| true)
     )]
     Unknown {
         /// The name asked for.
@@ -107,7 +115,7 @@ const fn pages(rule: PageRule, is_huge: bool) -> Policy {
 
 impl Policy {
     /// All of them that have no numbers.
-    pub const ALL: [Self; 17] = [
+    pub const ALL: [Self; 20] = [
         Self::AllNear,
         Self::AllFar,
         Self::Interleave,
@@ -125,6 +133,9 @@ impl Policy {
         pages(PageRule::Recency, true),
         pages(PageRule::Frequency, false),
         pages(PageRule::Frequency, true),
+        Self::NumaBalancing { is_huge: false },
+        Self::NumaBalancing { is_huge: true },
+        Self::Damon,
     ];
 
     /// What it is called in arguments and results.
@@ -151,6 +162,9 @@ impl Policy {
                 (PageRule::Frequency, false) => "memtis-4k",
                 (PageRule::Frequency, true) => "memtis-2m",
             },
+            Self::NumaBalancing { is_huge: false } => "numa-balancing-4k",
+            Self::NumaBalancing { is_huge: true } => "numa-balancing-2m",
+            Self::Damon => "damon-4k",
         };
         word.to_owned()
     }
@@ -186,19 +200,25 @@ impl Policy {
         })
     }
 
-    fn names() -> String {
-        Self::ALL.map(Self::name).join(", ")
-    }
-
-    /// Whether it moves pages of an operating system, which only the model in virtual time has.
+    /// Whether it moves pages of an operating system, not nodes.
     #[must_use]
     pub const fn moves_pages(self) -> bool {
-        matches!(self, Self::Pages { .. })
+        self.kernel().is_some() || matches!(self, Self::Pages { .. })
     }
 
-    /// The names of those that place nodes, for messages.
-    pub(crate) fn of_nodes() -> String {
-        let all = Self::ALL.into_iter().filter(|one| !one.moves_pages());
+    /// Who moves pages of this machine's kernel, if that does, and whether pages may have 2 MiB.
+    #[must_use]
+    pub const fn kernel(self) -> Option<(Mover, bool)> {
+        match self {
+            Self::NumaBalancing { is_huge } => Some((Mover::NumaBalancing, is_huge)),
+            Self::Damon => Some((Mover::Damon, false)),
+            _ => None,
+        }
+    }
+
+    /// The names of those for which it holds, for messages.
+    pub(crate) fn names_of(holds: impl Fn(Self) -> bool) -> String {
+        let all = Self::ALL.into_iter().filter(|one| holds(*one));
         all.map(Self::name).collect::<Vec<_>>().join(", ")
     }
 
@@ -223,7 +243,9 @@ impl Policy {
             | Self::Histogram
             | Self::Random
             | Self::Oracle
-            | Self::Pages { .. } => Some(share_bytes),
+            | Self::Pages { .. }
+            | Self::NumaBalancing { .. }
+            | Self::Damon => Some(share_bytes),
         }
     }
 
@@ -231,7 +253,11 @@ impl Policy {
     pub(super) fn allocation(self, near_percent: u8) -> Allocation {
         let far = TierId::from_index(1).unwrap_or(TierId::NEAR);
         match self {
-            Self::AllNear | Self::Pages { .. } | Self::Random => Allocation::Bound(TierId::NEAR),
+            Self::AllNear
+            | Self::Pages { .. }
+            | Self::NumaBalancing { .. }
+            | Self::Damon
+            | Self::Random => Allocation::Bound(TierId::NEAR),
             // The oracle promotes what is hot into near memory that is empty.
             Self::AllFar | Self::Oracle => Allocation::Bound(far),
             Self::Interleave => {
@@ -302,7 +328,9 @@ impl Policy {
             | Self::Interleave
             | Self::Weighted { .. }
             | Self::InnerNear
-            | Self::Pages { .. } => None,
+            | Self::Pages { .. }
+            | Self::NumaBalancing { .. }
+            | Self::Damon => None,
         }
     }
 

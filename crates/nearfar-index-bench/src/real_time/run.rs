@@ -7,19 +7,23 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use nearfar_index::placement::{PlacedTree, Placer, Worker as PlacementWorker, Workers};
+use nearfar_memory::kernel_tiering::KernelTiering;
 use nearfar_memory::{MemorySystem, TierId};
 use nearfar_model::emulation::{EmulatedProbe, EmulatedThread};
 use nearfar_model::{BandwidthShare, CACHE_LINE_BYTES, EmulatedTier, EmulationParameters, Native};
 use nearfar_topology::FAR;
 
 use super::charges::{Charges, Uncharged};
-use super::watched::{Moved, Watched, far_addresses, moment, moved, near_bytes_share, rate, sum};
+use super::watched::{
+    Moved, Watched, far_addresses, moment, moved, near_bytes_share, near_pages_share, rate, sum,
+};
 use super::worker::{Board, EndOnDrop, Left, Worker};
 use crate::latencies::Latencies;
-use crate::map::{Contestant, OpenError, PlacedMap, PlacedVisitor, TestKey};
+use crate::map::{Contestant, MemorySource, OpenError, PlacedMap, PlacedVisitor, TestKey};
 use crate::placed::{
-    Charged, EmulatedFigures, PlacedError, PlacedOptions, PlacedOutcome, Policy, PolicyMemory,
-    Scale, TierTraffic, counter_bytes, leaves, oracle, stand_in_system, store_all, tree_bytes,
+    Charged, EmulatedFigures, Mode, PlacedError, PlacedOptions, PlacedOutcome, Policy,
+    PolicyMemory, Scale, TierTraffic, counter_bytes, leaves, oracle, stand_in_system, store_all,
+    tree_bytes,
 };
 use crate::workload::{Distribution, KeySpace};
 
@@ -65,7 +69,8 @@ impl OwnTiers {
     }
 }
 
-/// Bytes of one of our trees with all keys and values of so many bytes, for [`run_emulated`] and [`run_on`].
+/// Bytes of one of our trees with all keys and values of so many bytes, for [`run_emulated`] and [`run_on`]. It is made
+/// in `source`, and dropped.
 ///
 /// # Errors
 /// [`PlacedError`]: it takes no such keys, or there is no memory.
@@ -73,12 +78,13 @@ pub fn loaded_bytes<S: KeySpace>(
     contestant: Contestant,
     value_bytes: usize,
     keys: &S,
+    source: &dyn MemorySource,
 ) -> Result<u64, PlacedError> {
-    tree_bytes((contestant, value_bytes), keys)
+    tree_bytes((contestant, value_bytes), keys, source)
 }
 
 /// Runs one tree, which has `tree_bytes` when it is loaded, under one policy, with the far memory of a profile. Any
-/// policy will do but those of pages, which only the model in virtual time has. `observe` is told the share of the
+/// policy of nodes will do. `observe` is told the share of the
 /// run's time that is over.
 ///
 /// # Errors
@@ -89,14 +95,16 @@ pub fn run_emulated<S: KeySpace>(
     (keys, tree_bytes): (&S, u64),
     observe: &mut dyn FnMut(f64),
 ) -> Result<PlacedOutcome, PlacedError> {
-    check(options)?;
+    check(options, Mode::Emulated)?;
     let share = BandwidthShare::Threads(u32::try_from(options.threads).unwrap_or(u32::MAX));
     let tier = EmulatedTier::with_parameters(far.clone(), share)?;
     let tiers = OwnTiers::stand_in()?;
     run(options, (&tiers, Some(tier)), (keys, tree_bytes), observe)
 }
 
-/// As [`run_emulated`], on two tiers of this machine as they are.
+/// As [`run_emulated`], on two tiers of this machine as they are. The policy may also be the kernel's, which takes root
+/// and changes settings of the machine for the time of the run
+/// ([`KernelTiering`](nearfar_memory::kernel_tiering::KernelTiering)).
 ///
 /// # Errors
 /// [`PlacedError`].
@@ -106,7 +114,7 @@ pub fn run_on<S: KeySpace>(
     (keys, tree_bytes): (&S, u64),
     observe: &mut dyn FnMut(f64),
 ) -> Result<PlacedOutcome, PlacedError> {
-    check(options)?;
+    check(options, Mode::Native)?;
     run(options, (tiers, None), (keys, tree_bytes), observe)
 }
 
@@ -117,19 +125,24 @@ fn run<S: KeySpace>(
     observe: &mut dyn FnMut(f64),
 ) -> Result<PlacedOutcome, PlacedError> {
     let near_bytes = options.near_bytes(tree_bytes);
+    let kernel = options.policy.kernel();
     let source = PolicyMemory {
         near_bytes: Some(near_bytes),
-        huge_pages: true,
+        huge_pages: kernel.is_none_or(|(_, is_huge)| is_huge),
         ..PolicyMemory::new(
             (&tiers.system, tiers.far),
             options.policy,
             options.near_percent,
         )
     };
+    let kernel = kernel
+        .map(|(mover, _)| KernelTiering::start(&tiers.system, tiers.far, mover, near_bytes))
+        .transpose()?;
     let run = Run {
         options,
         keys,
         emulated,
+        kernel,
         tree_bytes,
         near_bytes,
         observe,
@@ -137,21 +150,12 @@ fn run<S: KeySpace>(
     S::Key::open_placed(options.contestant, options.value_bytes, &source, run)?
 }
 
-fn check(options: &PlacedOptions) -> Result<(), PlacedError> {
+fn check(options: &PlacedOptions, mode: Mode) -> Result<(), PlacedError> {
     if !options.contestant.is_ours() {
         let contestant = options.contestant;
         return Err(OpenError::NotOurs { contestant }.into());
     }
-    if options.policy.moves_pages() {
-        let reason = format!(
-            "{} moves pages, which only virtual time has; in real time there are: {}",
-            options.policy,
-            Policy::of_nodes(),
-        );
-        let field = "policy";
-        return Err(PlacedError::Options { field, reason });
-    }
-    options.check()
+    options.check(mode)
 }
 
 struct Run<'r, S> {
@@ -159,6 +163,8 @@ struct Run<'r, S> {
     keys: &'r S,
     /// The far tier, where it is emulated.
     emulated: Option<Arc<EmulatedTier>>,
+    /// The kernel's placement, where that is the policy.
+    kernel: Option<KernelTiering>,
     tree_bytes: u64,
     near_bytes: u64,
     observe: &'r mut dyn FnMut(f64),
@@ -271,14 +277,14 @@ impl<S: KeySpace> Run<'_, S> {
         let mut watched = Watched::default();
         let began = Instant::now();
         let end = options.warm_up + options.measured;
-        let (mut done, mut moved, mut next) = (board.read(), moved(workers), options.slice);
+        let (mut done, mut moved, mut next) = (board.read(), self.moved(workers), options.slice);
         // On a machine that is busy otherwise, threads may not have had a turn by the end.
         while (began.elapsed() < end || watched.is_empty(board))
             && !board.is_over.load(Ordering::Relaxed)
         {
             if watched.start.is_none() && began.elapsed() >= options.warm_up {
                 board.is_measured.store(true, Ordering::Relaxed);
-                watched.start = Some((began.elapsed(), board.read(), self::moved(workers)));
+                watched.start = Some((began.elapsed(), board.read(), self.moved(workers)));
             }
             // Figures are taken from the end of the warm-up on, wherever slices end.
             let until = match watched.start {
@@ -301,7 +307,7 @@ impl<S: KeySpace> Run<'_, S> {
                 }
             }
             let (done_before, moved_before) = (done, moved);
-            (done, moved) = (board.read(), self::moved(workers));
+            (done, moved) = (board.read(), self.moved(workers));
             if let Some(tier) = &self.emulated {
                 tier.transfer_behind(
                     moved.promoted_bytes - moved_before.promoted_bytes,
@@ -309,12 +315,31 @@ impl<S: KeySpace> Run<'_, S> {
                 );
             }
             let at = (now, self.emulated.is_some());
-            watched.series.push(moment(at, &done_before, &done, tree));
+            let near_share = self.near_bytes_share(tree);
+            watched
+                .series
+                .push(moment(at, &done_before, &done, near_share));
             (self.observe)(now.as_secs_f64().min(end.as_secs_f64()) / end.as_secs_f64());
         }
-        watched.end = (began.elapsed(), board.read(), self::moved(workers));
+        watched.end = (began.elapsed(), board.read(), self.moved(workers));
         watched.metadata_bytes = workers.map(|workers| workers.placer().metadata_bytes());
         watched
+    }
+
+    /// What placement has moved so far, whoever places.
+    fn moved<T: PlacedTree>(&self, workers: Option<&Workers<Arc<T>>>) -> Moved {
+        match &self.kernel {
+            Some(kernel) => kernel.moves().into(),
+            None => moved(workers),
+        }
+    }
+
+    /// The share of a tree's bytes that are near: of its pages, where the kernel places those.
+    fn near_bytes_share<T: PlacedTree>(&self, tree: &T) -> f64 {
+        match &self.kernel {
+            Some(kernel) => near_pages_share(tree, &kernel.near_nodes()),
+            None => near_bytes_share(tree),
+        }
     }
 
     fn outcome<T: PlacedTree>(
@@ -442,6 +467,7 @@ mod tests {
             options: &options,
             keys: &Integers::new(KEYS),
             emulated: None,
+            kernel: None,
             tree_bytes: 1 << 20,
             near_bytes: 1 << 19,
             observe: &mut |_| {

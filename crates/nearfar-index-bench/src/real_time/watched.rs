@@ -6,6 +6,8 @@ use std::time::Duration;
 
 use nearfar_index::placement::{PlacedTree, Worker as PlacementWorker, Workers};
 use nearfar_memory::TierId;
+use nearfar_memory::kernel_tiering::KernelMoves;
+use nearfar_memory::sys::{self, NodeSet};
 
 use super::worker::{Board, Done};
 use crate::placed::Moment;
@@ -22,6 +24,16 @@ pub(super) struct Moved {
 impl Moved {
     pub(super) const fn bytes(&self) -> u64 {
         self.promoted_bytes + self.demoted_bytes
+    }
+}
+
+impl From<KernelMoves> for Moved {
+    fn from(moves: KernelMoves) -> Self {
+        Self {
+            promoted_bytes: moves.promoted_bytes,
+            demoted_bytes: moves.demoted_bytes,
+            ..Self::default()
+        }
     }
 }
 
@@ -111,18 +123,18 @@ pub(super) fn sum(before: &[Done], after: &[Done]) -> Done {
     sum
 }
 
-pub(super) fn moment<T: PlacedTree>(
+pub(super) fn moment(
     (at, is_modelled): (Duration, bool),
     before: &[Done],
     after: &[Done],
-    tree: &T,
+    near_bytes_share: f64,
 ) -> Moment {
     let charged = sum(before, after).charged;
     let accesses = charged.near_accesses + charged.far_accesses;
     Moment {
         at,
         operations_per_s: rate(before, after, is_modelled),
-        near_bytes_share: near_bytes_share(tree),
+        near_bytes_share,
         near_accesses_share: is_modelled
             .then(|| charged.near_accesses as f64 / accesses.max(1) as f64),
     }
@@ -132,6 +144,15 @@ pub(super) fn moment<T: PlacedTree>(
 pub(super) fn near_bytes_share<T: PlacedTree>(tree: &T) -> f64 {
     let memory = tree.memory();
     memory.ledger(TierId::NEAR).used_bytes() as f64 / memory.used_bytes().max(1) as f64
+}
+
+/// The share of a tree's pages that are on these nodes, of those on its first tier, which the kernel moves.
+pub(super) fn near_pages_share<T: PlacedTree>(tree: &T, near: &NodeSet) -> f64 {
+    let addresses = tree.memory().addresses(TierId::NEAR).unwrap_or(0..0);
+    let by_node = sys::bytes_by_node(&addresses).unwrap_or_default();
+    let on_near = by_node.iter().filter(|(node, _)| near.contains(**node));
+    let near_bytes: u64 = on_near.map(|(_, bytes)| bytes).sum();
+    near_bytes as f64 / by_node.values().sum::<u64>().max(1) as f64
 }
 
 /// The addresses of the nodes on far memory.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use nearfar_index_bench::bench::{BenchOptions, IndexBenchError, execute, plan};
-use nearfar_index_bench::map::{Contestant, Rival};
+use nearfar_index_bench::map::{Contestant, PlatformMemory, Rival};
 use nearfar_index_bench::placed::{PlacedError, PlacedOptions, PlacedOutcome, Policy, Tuning};
 use nearfar_index_bench::real_time::{OwnTiers, loaded_bytes, run_emulated, run_on};
 use nearfar_index_bench::workload::{Integers, Workload};
@@ -44,7 +44,13 @@ fn far() -> EmulationParameters {
 
 fn outcome(options: &PlacedOptions, far: &EmulationParameters) -> PlacedOutcome {
     let keys = Integers::new(KEYS);
-    let bytes = loaded_bytes(options.contestant, options.value_bytes, &keys).unwrap();
+    let bytes = loaded_bytes(
+        options.contestant,
+        options.value_bytes,
+        &keys,
+        &PlatformMemory,
+    )
+    .unwrap();
     let outcome = run_emulated(options, far, (&keys, bytes), &mut |_| ()).unwrap();
     assert_eq!(outcome.lost, 0, "{}", options.policy);
     outcome
@@ -206,7 +212,7 @@ fn on_own_tiers_every_policy_of_nodes_keeps_its_share_and_nothing_is_charged() {
     let system = two_tiers();
     let tiers = OwnTiers::new(&system).unwrap();
     let keys = Integers::new(KEYS);
-    let bytes = loaded_bytes(Contestant::Masstree, 8, &keys).unwrap();
+    let bytes = loaded_bytes(Contestant::Masstree, 8, &keys, &PlatformMemory).unwrap();
     for policy in Policy::ALL.into_iter().filter(|one| !one.moves_pages()) {
         let mut options = options(Contestant::Masstree, policy);
         options.workload = Workload::named("hotspot-update-heavy").unwrap();
@@ -241,6 +247,23 @@ fn on_own_tiers_every_policy_of_nodes_keeps_its_share_and_nothing_is_charged() {
             usage.peak_bytes > bytes / 2,
             "both tiers were used: {usage:?}"
         );
+    }
+}
+
+#[test]
+fn the_kernel_moves_no_pages_where_tiers_share_a_node() {
+    let system = two_tiers();
+    let tiers = OwnTiers::new(&system).unwrap();
+    let keys = Integers::new(KEYS);
+    let kernels = Policy::ALL.into_iter().filter(|one| one.kernel().is_some());
+    for policy in kernels {
+        let options = options(Contestant::Art, policy);
+        let error = run_on(&tiers, &options, (&keys, 1 << 20), &mut |_| ()).unwrap_err();
+        let told = error.to_string();
+        assert!(told.contains("each needs nodes of its own"), "{told}");
+        let error = run_emulated(&options, &far(), (&keys, 1 << 20), &mut |_| ()).unwrap_err();
+        let told = error.to_string();
+        assert!(told.contains("only mode native"), "{told}");
     }
 }
 

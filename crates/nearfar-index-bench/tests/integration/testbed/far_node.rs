@@ -9,6 +9,23 @@ use nearfar_measure::Kind;
 use nearfar_memory::{Budgets, MemorySystem};
 use nearfar_topology::Topology;
 
+/// Settings of the kernel that its placement needs, and what they are in the guest.
+const SETTINGS: [(&str, &str); 3] = [
+    ("/proc/sys/kernel/numa_balancing", "1"),
+    ("/sys/kernel/mm/numa/demotion_enabled", "false"),
+    ("/sys/kernel/mm/damon/admin/kdamonds/nr_kdamonds", "0"),
+];
+
+fn settings_are_as_before() {
+    for (file, expected) in SETTINGS {
+        assert_eq!(
+            std::fs::read_to_string(file).unwrap().trim(),
+            expected,
+            "{file}"
+        );
+    }
+}
+
 #[test]
 #[ignore = "needs the topology far-node: cargo xtask testbed far-node"]
 fn trees_are_measured_under_every_policy_of_nodes() {
@@ -44,4 +61,46 @@ fn trees_are_measured_under_every_policy_of_nodes() {
     }
     let metrics = outcome.metrics();
     assert!(metrics.iter().all(|one| one.kind == Kind::Measured));
+}
+
+/// Small watermarks, beside which a small tree is large.
+const MIN_FREE_KBYTES: (&str, &str) = ("/proc/sys/vm/min_free_kbytes", "8192");
+
+/// New nodes fill near memory, so that most of the hot spot is far at first; then pages have to go both ways.
+#[test]
+#[ignore = "needs the topology far-node: cargo xtask testbed far-node"]
+fn the_kernel_places_pages_of_trees_and_is_as_before_afterwards() {
+    let topology = Topology::this_machine().unwrap();
+    let system = MemorySystem::new(&topology, &Budgets::new()).unwrap();
+    settings_are_as_before();
+    std::fs::write(MIN_FREE_KBYTES.0, MIN_FREE_KBYTES.1).unwrap();
+    let kernels = Policy::ALL.into_iter().filter(|one| one.kernel().is_some());
+    for policy in kernels {
+        let options = BenchOptions {
+            contestants: vec![Contestant::BPlusTree { node_bytes: 1024 }],
+            workloads: vec!["hotspot-read-only".to_owned()],
+            keys: 80_000,
+            value_bytes: 1000,
+            policies: vec![policy],
+            near_percent: 40,
+            warm_up: Duration::from_millis(100),
+            measured: Duration::from_secs(6),
+            ..BenchOptions::on_own_tiers()
+        };
+        let outcome = execute(&plan(options).unwrap(), Some(&system), &mut |_| ()).unwrap();
+        let run = &outcome.placed[0].outcome;
+        let shares = run.series.iter().map(|one| one.near_bytes_share);
+        let (least, most) = (
+            shares.clone().fold(1.0, f64::min),
+            shares.fold(0.0, f64::max),
+        );
+        assert!(least > 0.05 && most < 0.8, "{policy}: {least} to {most}");
+        assert_eq!(run.lost, 0, "{policy}");
+        // The kernel looks at pages of 2 MiB seldom.
+        assert!(
+            run.moved_bytes > 0 || policy.name().ends_with("2m"),
+            "{policy}"
+        );
+        settings_are_as_before();
+    }
 }
