@@ -94,11 +94,18 @@ mod tests {
         let nodes = |list: &str| NodeSet::parse(list).unwrap();
         assert_eq!(zones.step_bytes(&nodes("0")), 26 * 4096);
         assert_eq!(zones.step_bytes(&nodes("0-1")), (26 + 765) * 4096);
-        assert_eq!(zones.addresses(&nodes("0")), [4096..4096 * 4096]);
-        assert_eq!(
-            zones.addresses(&nodes("1")),
-            [0x8000_0000..0x8000_0000 + 131_031 * 4096]
+        let addresses = |list| {
+            let ranges = zones.addresses(&nodes(list)).into_iter();
+            ranges
+                .map(|range| (range.start, range.end))
+                .collect::<Vec<_>>()
+        };
+        let (first, second) = (
+            (4096, 4096 * 4096),
+            (0x8000_0000, 0x8000_0000 + 131_031 * 4096),
         );
-        assert_eq!(zones.addresses(&nodes("2")), []);
+        assert_eq!(addresses("0-1"), [first, second]);
+        assert_eq!(addresses("1"), [second]);
+        assert_eq!(addresses("2"), []);
     }
 }
