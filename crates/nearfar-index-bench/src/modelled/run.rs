@@ -5,7 +5,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use nearfar_index::placement::{PlacedTree, Placer};
+use nearfar_index::placement::{PlacedTree, Placer, seed_chance};
 use nearfar_memory::TierId;
 use nearfar_model::CACHE_LINE_BYTES;
 use nearfar_model::simulation::{Caches, Machine, Program, Recorder, Simulation};
@@ -50,6 +50,7 @@ pub fn run<S: KeySpace>(
     let sampling = modelled.sampling.as_ref();
     sampling.map_or(Ok(()), |sampling| sampling.check(options))?;
     modelled.machine.check_threads(options.threads + 1)?;
+    seed_chance(options.seed);
     let (system, far) = stand_in_system()?;
     let contestant = options.contestant;
     let kind = (contestant, options.value_bytes);

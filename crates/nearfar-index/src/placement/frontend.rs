@@ -1,5 +1,6 @@
 //! The part of placement that runs within tree operations.
 
+use std::cell::Cell;
 use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering::Relaxed};
 
 use nearfar_memory::{MAX_TIERS, TierId};
@@ -289,12 +290,22 @@ fn count_as<P: Probe>(counter: &LeafCounter, uses: u16, probe: &P) {
     counter.count(uses);
 }
 
+std::thread_local! {
+    /// Of this thread's generator: never zero.
+    static STATE: Cell<u32> = const { Cell::new(FIRST_STATE) };
+}
+
+const FIRST_STATE: u32 = 0x9E37_79B9;
+
+/// Begins the chance again by which this thread counts uses. A run that is to be the same each time begins so.
+pub fn seed_chance(seed: u64) {
+    let mixed = (seed ^ (seed >> 32)) as u32 ^ FIRST_STATE;
+    STATE.set(if mixed == 0 { FIRST_STATE } else { mixed });
+}
+
 /// True once in `one_in` calls on average, by a generator of this thread (xorshift, Marsaglia).
 #[inline]
 fn is_sampled(one_in: u32) -> bool {
-    std::thread_local! {
-        static STATE: std::cell::Cell<u32> = const { std::cell::Cell::new(0x9E37_79B9) };
-    }
     let mut state = STATE.get();
     state ^= state << 13;
     state ^= state >> 17;
@@ -398,6 +409,19 @@ mod tests {
         assert!(mean.abs() < 0.03, "{mean}");
         assert!((0.07..0.13).contains(&error), "{error}");
         assert!((250..450).contains(&(stores / counters as u32)), "{stores}");
+    }
+
+    #[test]
+    fn a_seed_begins_the_chance_again() {
+        let choices = |seed| {
+            seed_chance(seed);
+            (0..64).map(|_| is_sampled(2)).collect::<Vec<_>>()
+        };
+        let first = choices(7);
+        assert_eq!(choices(7), first);
+        assert_ne!(choices(8), first);
+        // The seed that would leave nothing of the state.
+        assert!(choices(FIRST_STATE.into()).contains(&true));
     }
 
     #[test]

@@ -22,7 +22,7 @@ mod watermark;
 mod ways;
 mod workers;
 
-pub use frontend::{Allocation, Frontend, LeafCounter, NewNode, Tracking};
+pub use frontend::{Allocation, Frontend, LeafCounter, NewNode, Tracking, seed_chance};
 pub use histogram::{BINS, Histogram};
 pub use options::{
     DepthEstimate, Intervals, Mechanisms, PlacementError, PlacementOptions, Ranking, Selection,
