@@ -367,6 +367,9 @@ fn of_index_bench(error: &IndexBenchError) -> Option<Exit> {
         IndexBenchError::Placed { source, .. } => match source {
             PlacedError::Options { .. } | PlacedError::Placement(_) => Some(Exit::Usage),
             PlacedError::Machine(_) | PlacedError::Emulation(_) => Some(Exit::Unavailable),
+            PlacedError::KernelTiering(error) if !error.is_lack_of_memory() => {
+                Some(Exit::Unavailable)
+            }
             _ => Some(Exit::Memory),
         },
         _ => None,

@@ -207,16 +207,8 @@ impl IndexBenchOutcome {
         metrics.extend(latencies.map(|metric| self.under_policy(one, metric)));
         metrics.push(new("lost_keys", outcome.lost as f64, "count"));
         metrics.push(new("moved_bytes", outcome.moved_bytes as f64, "B"));
-        let background = outcome.background_share;
-        metrics.push(new("background_cpu_share", background, "ratio"));
-        let workers = outcome.worker_shares.into_iter().flatten();
-        metrics.extend(workers.map(|(worker, share)| {
-            let metric = new("worker_cpu_share", share, "ratio");
-            metric.with("worker", worker.to_string())
-        }));
-        if let Some(bytes) = outcome.metadata_bytes {
-            metrics.push(new("metadata_bytes", bytes as f64, "B"));
-        }
+        let workers = self.worker_metrics(one).into_iter();
+        metrics.extend(workers.map(|metric| self.under_policy(one, metric)));
         let counters = outcome.counter_bytes_share;
         metrics.push(new("counter_bytes_share", counters, "ratio"));
         if let Some(emulated) = outcome.emulated {
@@ -234,6 +226,26 @@ impl IndexBenchOutcome {
         let memory = self.memory_metrics(outcome).into_iter();
         let all = memory.chain(series_metrics(outcome, self.kind()));
         metrics.extend(all.map(|metric| self.under_policy(one, metric)));
+        metrics
+    }
+
+    /// What placement took: of the kernel's nobody tells.
+    fn worker_metrics(&self, one: &PlacedRun) -> Vec<Metric> {
+        let outcome = &one.outcome;
+        let new = |name: &str, value, unit: &str| Metric::new(name, value, unit, self.kind());
+        let mut metrics = Vec::new();
+        if one.policy.kernel().is_none() {
+            let background = outcome.background_share;
+            metrics.push(new("background_cpu_share", background, "ratio"));
+        }
+        let workers = outcome.worker_shares.into_iter().flatten();
+        metrics.extend(workers.map(|(worker, share)| {
+            let metric = new("worker_cpu_share", share, "ratio");
+            metric.with("worker", worker.to_string())
+        }));
+        if let Some(bytes) = outcome.metadata_bytes {
+            metrics.push(new("metadata_bytes", bytes as f64, "B"));
+        }
         metrics
     }
 

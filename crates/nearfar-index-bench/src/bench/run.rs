@@ -261,7 +261,7 @@ fn run_in_real_time<S: KeySpace>(
 ) -> Result<Vec<PlacedRun>, IndexBenchError> {
     let far = match (&plan.far, system) {
         (Some(far), _) => FarMemory::Emulated(far),
-        (None, Some(system)) => FarMemory::Own(OwnTiers::new(system)?),
+        (None, Some(system)) => FarMemory::Own(own_tiers(plan, system)?),
         (None, None) => {
             let tiers = vec!["the platform's heap".to_owned()];
             return Err(NoFarMemory { tiers }.into());
@@ -295,6 +295,21 @@ fn run_in_real_time<S: KeySpace>(
             FarMemory::Own(tiers) => real_time::run_on(tiers, &options, loaded, observe),
         }
     })
+}
+
+/// The machine's tiers, where it has all that the policies of a plan need.
+fn own_tiers(plan: &Plan, system: &Arc<MemorySystem>) -> Result<OwnTiers, IndexBenchError> {
+    let tiers = OwnTiers::new(system)?;
+    for run in &plan.runs {
+        let Some(policy) = run.policy else { continue };
+        let checked = tiers.check(policy);
+        checked.map_err(|source| IndexBenchError::Placed {
+            contestant: run.contestant,
+            policy,
+            source: source.into(),
+        })?;
+    }
+    Ok(tiers)
 }
 
 /// Those who can take part with these keys, and those who cannot with the reason.

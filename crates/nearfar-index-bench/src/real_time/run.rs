@@ -7,7 +7,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use nearfar_index::placement::{PlacedTree, Placer, Worker as PlacementWorker, Workers};
-use nearfar_memory::kernel_tiering::KernelTiering;
+use nearfar_memory::kernel_tiering::{KernelTiering, KernelTieringError};
 use nearfar_memory::{MemorySystem, TierId};
 use nearfar_model::emulation::{EmulatedProbe, EmulatedThread};
 use nearfar_model::{BandwidthShare, CACHE_LINE_BYTES, EmulatedTier, EmulationParameters, Native};
@@ -50,6 +50,17 @@ pub struct NoFarMemory {
 }
 
 impl OwnTiers {
+    /// Refuses a policy of the kernel's that this machine cannot have, before anything is run.
+    ///
+    /// # Errors
+    /// [`KernelTieringError`].
+    pub fn check(&self, policy: Policy) -> Result<(), KernelTieringError> {
+        match policy.kernel() {
+            Some((mover, _)) => KernelTiering::check(&self.system, self.far, mover),
+            None => Ok(()),
+        }
+    }
+
     /// The nearest tier and the far one.
     ///
     /// # Errors
@@ -307,8 +318,9 @@ impl<S: KeySpace> Run<'_, S> {
                 }
             }
             let (done_before, moved_before) = (done, moved);
-            (done, moved) = (board.read(), self.moved(workers));
+            done = board.read();
             if let Some(tier) = &self.emulated {
+                moved = self.moved(workers);
                 tier.transfer_behind(
                     moved.promoted_bytes - moved_before.promoted_bytes,
                     moved.demoted_bytes - moved_before.demoted_bytes,

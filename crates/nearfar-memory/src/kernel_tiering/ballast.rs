@@ -21,7 +21,8 @@ impl Locked {
         nodes: &NodeSet,
         left_bytes: u64,
     ) -> Result<Self, KernelTieringError> {
-        surplus_bytes(roots, nodes, left_bytes)?;
+        let surplus = surplus_bytes(roots, nodes, left_bytes)?;
+        check_cgroup(roots, surplus + left_bytes)?;
         let mut maps = Vec::new();
         while let Some(available_bytes) = roots.available_bytes(nodes) {
             let surplus_bytes = available_bytes.saturating_sub(left_bytes);
@@ -63,6 +64,38 @@ pub(super) fn reserve_but(
         changes.push(Change::to(file, &pages.to_string()));
     }
     Ok(changes)
+}
+
+/// Refuses a ballast that the kernel has made too small.
+pub(super) fn check_scarce(
+    roots: &MachineRoots,
+    nodes: &NodeSet,
+    left_bytes: u64,
+) -> Result<(), KernelTieringError> {
+    let available_bytes = roots.available_bytes(nodes).unwrap_or(0);
+    if available_bytes > left_bytes + left_bytes / 4 + SLACK_BYTES {
+        return Err(KernelTieringError::NotScarce {
+            nodes: nodes.to_string(),
+            available_bytes,
+            wanted_bytes: left_bytes,
+        });
+    }
+    Ok(())
+}
+
+/// What may be left beside it: others free memory meanwhile.
+const SLACK_BYTES: u64 = 64 << 20;
+
+/// Locked pages are charged to the control group.
+fn check_cgroup(roots: &MachineRoots, wanted_bytes: u64) -> Result<(), KernelTieringError> {
+    match roots.memory_limit() {
+        Some(limit) if limit.available_bytes() < wanted_bytes => Err(KernelTieringError::Cgroup {
+            wanted_bytes,
+            available_bytes: limit.available_bytes(),
+            file: limit.file,
+        }),
+        _ => Ok(()),
+    }
 }
 
 /// What `nodes` have beyond `left_bytes`.

@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use super::settings::{self, Change};
 use super::zones::Zones;
@@ -50,6 +51,8 @@ const FAR: usize = 1;
 #[derive(Debug)]
 pub(super) struct Damon {
     monitors: PathBuf,
+    /// What each told last that it had moved.
+    moved_bytes: [AtomicU64; 2],
 }
 
 impl Damon {
@@ -69,7 +72,10 @@ impl Damon {
             let state = monitors.join(monitor.to_string()).join("state");
             changes.push(Change::at_end(state, "off"));
         }
-        Ok(Self { monitors })
+        Ok(Self {
+            monitors,
+            moved_bytes: Default::default(),
+        })
     }
 
     /// Starts both.
@@ -150,17 +156,24 @@ impl Damon {
         Ok(())
     }
 
-    /// What both have moved; zero where they do not tell.
+    /// What both have moved, as far as they have told.
     pub(super) fn moves(&self) -> KernelMoves {
-        let moved = |monitor| {
-            let state = self.monitor(monitor).join("state");
-            settings::write_when_free(&state, "update_schemes_stats").ok()?;
-            let file = self.scheme(monitor).join("stats/sz_applied");
-            settings::read(&file).ok()?.parse::<u64>().ok()
+        let moved_bytes = |monitor: usize| {
+            let told_bytes = self.told_bytes(monitor).unwrap_or(0);
+            let before_bytes = self.moved_bytes[monitor].fetch_max(told_bytes, Relaxed);
+            before_bytes.max(told_bytes)
         };
         KernelMoves {
-            promoted_bytes: moved(FAR).unwrap_or(0),
-            demoted_bytes: moved(NEAR).unwrap_or(0),
+            promoted_bytes: moved_bytes(FAR),
+            demoted_bytes: moved_bytes(NEAR),
         }
+    }
+
+    /// What a monitor says that it has moved, which takes it as long as it takes to count samples once.
+    fn told_bytes(&self, monitor: usize) -> Option<u64> {
+        let state = self.monitor(monitor).join("state");
+        settings::write_when_free(&state, "update_schemes_stats").ok()?;
+        let file = self.scheme(monitor).join("stats/sz_applied");
+        settings::read(&file).ok()?.parse().ok()
     }
 }

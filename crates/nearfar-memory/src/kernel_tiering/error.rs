@@ -31,9 +31,26 @@ pub enum KernelTieringError {
         /// Nodes of the far one.
         far: String,
     },
+    /// Memory that is of neither tier.
+    #[error(
+        "nodes {nodes} have memory too, to which the kernel would move pages or put new ones: only machines whose nodes \
+         are all near or far can be compared; take the others offline"
+    )]
+    NodesElsewhere {
+        /// The nodes of neither.
+        nodes: String,
+    },
+    /// DAMON is told of one node to promote to.
+    #[error(
+        "DAMON promotes to one node, and the near tier has nodes {near}: compare with NUMA balancing there"
+    )]
+    SeveralNearNodes {
+        /// Nodes of the near tier.
+        near: String,
+    },
     /// A kernel without the mechanism.
     #[error(
-        "cannot read {}: this kernel has no such mechanism (tiering needs Linux 6.1 with CONFIG_NUMA_BALANCING and \
+        "cannot read {}: this kernel has no such mechanism (tiering needs Linux 6.9 with CONFIG_NUMA_BALANCING and \
          CONFIG_MIGRATION, DAMON 6.11 with CONFIG_DAMON_SYSFS and CONFIG_DAMON_PADDR)",
         file.display()
     )]
@@ -44,8 +61,20 @@ pub enum KernelTieringError {
         #[source]
         source: io::Error,
     },
-    /// A setting that this process may not change, or that the kernel refuses.
-    #[error("cannot write {value:?} to {}: it takes root", file.display())]
+    /// Memory whose pages the kernel may move is refused.
+    #[error("this kernel does not balance pages of memory with a policy: that needs Linux 6.9")]
+    Policy(#[source] SysError),
+    /// A setting that this process may not see or change.
+    #[error("cannot open {}: it takes root", file.display())]
+    NotAllowed {
+        /// Which.
+        file: PathBuf,
+    },
+    /// A value that the kernel refuses.
+    #[error(
+        "the kernel refuses {value:?} in {} (tiering needs Linux 6.9, DAMON 6.11)",
+        file.display()
+    )]
     Refused {
         /// Which.
         file: PathBuf,
@@ -82,6 +111,33 @@ pub enum KernelTieringError {
         /// What is to be left.
         wanted_bytes: u64,
     },
+    /// The ballast was not to be had.
+    #[error(
+        "nodes {nodes} have {available_bytes} bytes left where {wanted_bytes} were to be: the kernel has reserved fewer \
+         huge pages than it was asked for, so that near memory would not be scarce; free memory there, or start after a \
+         reboot"
+    )]
+    NotScarce {
+        /// The near nodes.
+        nodes: String,
+        /// What they have left.
+        available_bytes: u64,
+        /// What was to be left.
+        wanted_bytes: u64,
+    },
+    /// The ballast would not fit the control group.
+    #[error(
+        "the ballast and what is placed take {wanted_bytes} bytes, and {} leaves {available_bytes}: raise it",
+        file.display()
+    )]
+    Cgroup {
+        /// Both together.
+        wanted_bytes: u64,
+        /// What the group has left.
+        available_bytes: u64,
+        /// Its limit.
+        file: PathBuf,
+    },
     /// The machine does not say what its nodes have left, or what they are.
     #[error("the machine does not say {what}")]
     Unknown {
@@ -101,4 +157,18 @@ pub enum KernelTieringError {
         #[source]
         source: SysError,
     },
+}
+
+impl KernelTieringError {
+    /// Whether there is not enough memory, as opposed to a mechanism that this machine or this user does not have.
+    #[must_use]
+    pub fn is_lack_of_memory(&self) -> bool {
+        matches!(
+            self,
+            Self::NoRoom { .. }
+                | Self::NotScarce { .. }
+                | Self::Cgroup { .. }
+                | Self::Ballast { .. }
+        )
+    }
 }

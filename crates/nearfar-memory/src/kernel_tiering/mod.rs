@@ -25,7 +25,7 @@ use self::ballast::Locked;
 use self::damon::Damon;
 use self::settings::{Change, Settings};
 use self::zones::Zones;
-use crate::sys::{BASE_PAGE_BYTES, NodeSet};
+use crate::sys::{self, BASE_PAGE_BYTES, Mapping, MappingKind, NodeSet, Policy};
 use crate::system::MemorySystem;
 use crate::tier::TierId;
 
@@ -69,25 +69,25 @@ const MEMORY_TIERS: &str = "devices/virtual/memory_tiering";
 /// The mode of [`NUMA_BALANCING`] that promotes between memory tiers.
 const BALANCE_TIERS: &str = "2";
 
-impl KernelTiering {
-    /// Has the kernel move pages between the nodes of the first tier and those of `far`, of which `near_bytes` are
-    /// left for whoever allocates on the near ones next.
-    ///
-    /// # Errors
-    /// [`KernelTieringError`]: the tiers are no nodes that the kernel tells apart, it has no such mechanism, or this
-    /// process may not use it. Nothing is changed then.
-    pub fn start(
-        system: &Arc<MemorySystem>,
-        far: TierId,
-        mover: Mover,
-        near_bytes: u64,
-    ) -> Result<Self, KernelTieringError> {
+/// What is found out before anything is changed.
+struct Plan {
+    near: NodeSet,
+    far: NodeSet,
+    zones: Zones,
+    changes: Vec<Change>,
+    damon: Option<Damon>,
+}
+
+impl Plan {
+    fn new(system: &MemorySystem, far: TierId, mover: Mover) -> Result<Self, KernelTieringError> {
         let (near, far) = (system.node_set(TierId::NEAR), system.node_set(far));
         let roots = system.roots();
         check_tiers(&roots.sys.join(MEMORY_TIERS), &near, &far)?;
-        let zones = Zones::read(&roots.proc)?;
-        // Balancing keeps a step of watermarks more free than others find free.
-        let left_bytes = near_bytes + zones.step_bytes(&near);
+        check_elsewhere(roots.memory_nodes(), &near.union(&far))?;
+        if mover == Mover::Damon && near.len() > 1 {
+            let near = near.to_string();
+            return Err(KernelTieringError::SeveralNearNodes { near });
+        }
         let balancing = match mover {
             Mover::NumaBalancing => BALANCE_TIERS,
             Mover::Damon => "0",
@@ -96,19 +96,69 @@ impl KernelTiering {
             Change::to(roots.sys.join(DEMOTION), "true"),
             Change::to(roots.proc.join(NUMA_BALANCING), balancing),
         ];
-        let (mut damon, mut ballast) = (None, Locked::default());
-        if mover == Mover::Damon {
-            changes.extend(ballast::reserve_but(roots, &near, left_bytes)?);
-            damon = Some(Damon::prepare(&roots.sys, &mut changes)?);
+        for change in &changes {
+            settings::check_writable(&change.file)?;
         }
-        let settings = Settings::apply(&changes)?;
-        match &damon {
-            Some(damon) => damon.start(&zones, &near, &far)?,
-            None => ballast = Locked::leave(roots, &near, left_bytes)?,
+        let damon = match mover {
+            Mover::NumaBalancing => None,
+            Mover::Damon => Some(Damon::prepare(&roots.sys, &mut changes)?),
+        };
+        check_balanced(&near)?;
+        Ok(Self {
+            near,
+            far,
+            zones: Zones::read(&roots.proc)?,
+            changes,
+            damon,
+        })
+    }
+}
+
+impl KernelTiering {
+    /// Refuses what [`Self::start`] would refuse, but for a lack of room, and changes nothing.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn check(
+        system: &MemorySystem,
+        far: TierId,
+        mover: Mover,
+    ) -> Result<(), KernelTieringError> {
+        Plan::new(system, far, mover).map(|_| ())
+    }
+
+    /// Has the kernel move pages between the nodes of the first tier and those of `far`, of which `near_bytes` are
+    /// left for whoever allocates on the near ones next.
+    ///
+    /// # Errors
+    /// [`KernelTieringError`]: the tiers are no nodes that the kernel tells apart, it has no such mechanism, this
+    /// process may not use it, or near memory cannot be made scarce. All is as it was then.
+    pub fn start(
+        system: &Arc<MemorySystem>,
+        far: TierId,
+        mover: Mover,
+        near_bytes: u64,
+    ) -> Result<Self, KernelTieringError> {
+        let mut plan = Plan::new(system, far, mover)?;
+        let (roots, near) = (system.roots(), plan.near);
+        // Balancing keeps a step of watermarks more free than others find free.
+        let left_bytes = near_bytes + plan.zones.step_bytes(&near);
+        if plan.damon.is_some() {
+            let reserved = ballast::reserve_but(roots, &near, left_bytes)?;
+            plan.changes.splice(..0, reserved);
         }
+        let settings = Settings::apply(&plan.changes)?;
+        let ballast = match &plan.damon {
+            None => Locked::leave(roots, &near, left_bytes)?,
+            Some(damon) => {
+                ballast::check_scarce(roots, &near, left_bytes)?;
+                damon.start(&plan.zones, &near, &plan.far)?;
+                Locked::default()
+            }
+        };
         Ok(Self {
             system: Arc::clone(system),
-            damon,
+            damon: plan.damon,
             near,
             _ballast: ballast,
             _settings: settings,
@@ -176,6 +226,24 @@ fn check_tiers(folder: &Path, near: &NodeSet, far: &NodeSet) -> Result<(), Kerne
             far: far.to_string(),
         }),
     }
+}
+
+/// The kernel puts pages that find no room on any node, and moves them to any that is near enough.
+fn check_elsewhere(all: Option<NodeSet>, ours: &NodeSet) -> Result<(), KernelTieringError> {
+    let all = all.unwrap_or(*ours);
+    let others: NodeSet = all.iter().filter(|node| !ours.contains(*node)).collect();
+    if others.is_empty() {
+        return Ok(());
+    }
+    let nodes = others.to_string();
+    Err(KernelTieringError::NodesElsewhere { nodes })
+}
+
+/// Heaps need a policy that balancing follows.
+fn check_balanced(near: &NodeSet) -> Result<(), KernelTieringError> {
+    let map = Mapping::new(BASE_PAGE_BYTES, BASE_PAGE_BYTES, MappingKind::Anonymous);
+    let bound = map.and_then(|map| sys::bind_range(&map, 0..map.len(), &Policy::Balanced(*near)));
+    bound.map_err(KernelTieringError::Policy)
 }
 
 /// What `/proc/vmstat` says of pages that were moved between memory tiers.
@@ -248,6 +316,15 @@ mod tests {
             matches!(error, KernelTieringError::Missing { .. }),
             "{error}"
         );
+    }
+
+    #[test]
+    fn nodes_of_neither_tier_are_named() {
+        let check = |all, ours| check_elsewhere(Some(nodes(all)), &nodes(ours));
+        assert!(check("0-1", "0-1").is_ok());
+        let error = check("0-3", "0,2").unwrap_err().to_string();
+        assert!(error.starts_with("nodes 1,3 "), "{error}");
+        assert!(check_elsewhere(None, &nodes("0")).is_ok());
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Settings of the kernel that are put back, whatever ends this process.
 
-use std::fs;
-use std::io::ErrorKind;
+use std::fs::{self, OpenOptions};
+use std::io::{self, ErrorKind};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -52,14 +52,20 @@ pub(super) struct Settings {
 /// not for it.
 const KEEPER: &str = r#"trap "" INT TERM HUP
 cat > /dev/null
+failed=0
 while [ $# -gt 1 ]; do
     tries=10
-    until printf %s "$2" > "$1" || [ $tries -eq 0 ]; do
+    until printf %s "$2" > "$1"; do
+        if [ $tries -eq 0 ]; then
+            failed=1
+            break
+        fi
         tries=$((tries - 1))
         sleep 0.1
     done
     shift 2
-done"#;
+done
+exit $failed"#;
 
 impl Settings {
     /// Makes the changes, in their order; they are undone in the opposite one.
@@ -94,27 +100,43 @@ impl Settings {
 impl Drop for Settings {
     fn drop(&mut self) {
         drop(self.keeper.stdin.take());
-        if let Err(error) = self.keeper.wait() {
-            tracing::warn!(%error, "the kernel's settings may not be as they were");
+        let ended = self.keeper.wait();
+        if !ended.is_ok_and(|status| status.success()) {
+            tracing::warn!("some of the kernel's settings for tiering are not as they were");
         }
     }
 }
 
 /// The value of a file of the kernel's.
 pub(super) fn read(file: &Path) -> Result<String, KernelTieringError> {
-    let text = fs::read_to_string(file).map_err(|source| KernelTieringError::Missing {
-        file: file.to_owned(),
-        source,
-    })?;
+    let text = fs::read_to_string(file).map_err(|source| unopened(file, source))?;
     Ok(text.trim().to_owned())
+}
+
+/// Refuses a file of the kernel's that this process may not write.
+pub(super) fn check_writable(file: &Path) -> Result<(), KernelTieringError> {
+    let opened = OpenOptions::new().write(true).open(file);
+    opened.map_err(|source| unopened(file, source))?;
+    Ok(())
+}
+
+fn unopened(file: &Path, source: io::Error) -> KernelTieringError {
+    let file = file.to_owned();
+    match source.kind() {
+        ErrorKind::PermissionDenied => KernelTieringError::NotAllowed { file },
+        _ => KernelTieringError::Missing { file, source },
+    }
 }
 
 /// Writes the value of a file of the kernel's.
 pub(super) fn write(file: &Path, value: &str) -> Result<(), KernelTieringError> {
-    fs::write(file, value).map_err(|source| KernelTieringError::Refused {
-        file: file.to_owned(),
-        value: value.to_owned(),
-        source,
+    fs::write(file, value).map_err(|source| match source.kind() {
+        ErrorKind::PermissionDenied => unopened(file, source),
+        _ => KernelTieringError::Refused {
+            file: file.to_owned(),
+            value: value.to_owned(),
+            source,
+        },
     })
 }
 
@@ -140,6 +162,8 @@ const BUSY_PAUSE: Duration = Duration::from_millis(10);
 // Not under Miri, which starts no processes.
 #[cfg(all(test, not(miri)))]
 mod tests {
+    use std::time::Instant;
+
     use super::*;
 
     #[test]
@@ -200,8 +224,10 @@ mod tests {
         let mut command = Command::new(std::env::current_exe().unwrap());
         command.args(["--exact", name, "--ignored"]);
         let mut child = command.env(FOLDER, folder.path()).spawn().unwrap();
+        let began = Instant::now();
         let until = |value| {
             while read(&mode).unwrap() != value {
+                assert!(began.elapsed() < Duration::from_secs(50), "never {value}");
                 thread::sleep(BUSY_PAUSE);
             }
         };

@@ -13,7 +13,10 @@ struct Zone {
     low: u64,
     high: u64,
     start: u64,
+    /// With holes.
     spanned: u64,
+    /// Without: none of a zone of device memory, whose start is not told then.
+    present: u64,
 }
 
 /// The zones of a machine.
@@ -44,6 +47,7 @@ impl Zones {
                 "low" => &mut zone.low,
                 "high" => &mut zone.high,
                 "spanned" => &mut zone.spanned,
+                "present" => &mut zone.present,
                 "start_pfn:" => &mut zone.start,
                 _ => continue,
             };
@@ -69,7 +73,7 @@ impl Zones {
     /// The physical addresses of `nodes`, with the holes that zones have.
     pub(super) fn addresses(&self, nodes: &NodeSet) -> Vec<Range<u64>> {
         let page_bytes = BASE_PAGE_BYTES as u64;
-        let zones = self.of(nodes).filter(|zone| zone.spanned > 0);
+        let zones = self.of(nodes).filter(|zone| zone.present > 0);
         let ranges =
             zones.map(|zone| zone.start * page_bytes..(zone.start + zone.spanned) * page_bytes);
         let mut ranges: Vec<_> = ranges.collect();
@@ -85,10 +89,10 @@ mod tests {
     #[test]
     fn watermarks_and_addresses_are_found() {
         let text = "Node 0, zone      DMA\n  per-node stats\n      nr_inactive_anon 12\n  pages free     3840\n        \
-                    min      10\n        low      131\n        high     157\n        spanned  4095\n    pagesets\n    \
+                    min      10\n        low      131\n        high     157\n        spanned  4095\n        present  3998\n    pagesets\n    \
                     cpu: 0\n              count: 0\n              high:  7\n  start_pfn:           1\n\
                     Node 0, zone  Movable\n        low      32\n        high     32\n        spanned  0\n\
-                    Node 1, zone    DMA32\n        low      3825\n        high     4590\n        spanned  131031\n  \
+                    Node 1, zone    DMA32\n        low      3825\n        high     4590\n        spanned  131031\n        present  131031\n  \
                     start_pfn:           524288\n";
         let zones = Zones::parse(text);
         let nodes = |list: &str| NodeSet::parse(list).unwrap();
