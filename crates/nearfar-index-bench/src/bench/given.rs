@@ -147,6 +147,44 @@ impl GivenOptions {
         })
     }
 
+    /// As [`Self::resolve`] for runs on this machine's own tiers, and the same runs in virtual time on the profile, with
+    /// nothing made smaller.
+    ///
+    /// # Errors
+    /// [`OptionError`]: as there, no policies, no profile, or a policy that only one of them has.
+    pub fn resolve_with_model(mut self) -> Result<[BenchOptions; 2], OptionError> {
+        let wrong = |field, reason: &str| {
+            let reason = reason.to_owned();
+            Err(OptionError { field, reason })
+        };
+        if self.mode != Mode::Native || self.policies.is_empty() {
+            let reason =
+                "runs on this machine's own tiers are compared: give policies, and mode native";
+            return wrong("compare-model", reason);
+        }
+        let Some(profile) = self.profile.take() else {
+            return wrong("compare-model", "give the profile that is the model");
+        };
+        let mut refusals = self.policies.iter();
+        if let Some(reason) = refusals.find_map(|policy| Mode::Virtual.refusal(*policy)) {
+            return wrong("policy", &reason);
+        }
+        let error_share = self.error_percent.take().map(|percent| percent / 100.0);
+        let own = self.resolve()?;
+        let sampling = BenchOptions::unscaled().sampling;
+        let modelled = BenchOptions {
+            mode: Mode::Virtual,
+            profile: Some(profile),
+            scale: ScaleRule::None,
+            sampling: Sampling {
+                error_share_max: error_share.unwrap_or(sampling.error_share_max),
+                ..sampling
+            },
+            ..own.clone()
+        };
+        Ok([own, modelled])
+    }
+
     /// Refuses the first option that belongs to other runs.
     fn refuse_ignored(&self) -> Result<(), OptionError> {
         let is_modelled = self.mode != Mode::Native;
@@ -276,6 +314,39 @@ mod tests {
                 assert_eq!(error.field, name, "{}", mode.name());
                 assert!(error.reason.ends_with("leave it out"), "{error}");
             }
+        }
+    }
+
+    #[test]
+    fn what_is_compared_with_the_model_is_the_same_but_for_the_machine() {
+        let given = || GivenOptions {
+            policies: vec![Policy::Interleave],
+            profile: usual_profile(),
+            error_percent: Some(2.0),
+            ..GivenOptions::new(Mode::Native)
+        };
+        let [own, modelled] = given().resolve_with_model().expect("both");
+        own.check().expect("natively");
+        modelled.check().expect("in virtual time");
+        assert_eq!((own.mode, &own.profile), (Mode::Native, &None));
+        assert_eq!(
+            modelled.sampled().map(|one| one.error_share_max),
+            Some(0.02)
+        );
+        assert_eq!((own.keys, own.measured), (modelled.keys, modelled.measured));
+        type Refused = (&'static str, fn(&mut GivenOptions));
+        let refused: [Refused; 5] = [
+            ("compare-model", |given| given.mode = Mode::Emulated),
+            ("compare-model", |given| given.policies.clear()),
+            ("compare-model", |given| given.profile = None),
+            ("policy", |given| given.policies.push(Policy::Damon)),
+            ("runs", |given| given.runs = Some(NonZeroUsize::MIN)),
+        ];
+        for (field, change) in refused {
+            let mut given = given();
+            change(&mut given);
+            let error = given.resolve_with_model().expect_err(field);
+            assert_eq!(error.field, field, "{error}");
         }
     }
 

@@ -164,6 +164,28 @@ impl IndexBenchOutcome {
         metrics
     }
 
+    /// Those of whole runs, each with its run and what it is of in the words by which results are compared
+    /// ([`compare`](nearfar_measure::access::compare::compare)).
+    #[must_use]
+    pub fn comparable_metrics(&self) -> Vec<Metric> {
+        let all = self.metrics().into_iter();
+        let timeless = all.filter(|metric| !metric.dimensions.contains_key("at_ms"));
+        let named = timeless.map(|metric| {
+            let words = |names: &[&str]| {
+                let found = names.iter().filter_map(|name| metric.dimensions.get(*name));
+                let texts = found.map(|value| match value.as_str() {
+                    Some(text) => text.to_owned(),
+                    None => format!("{value} threads"),
+                });
+                texts.collect::<Vec<_>>().join(" ")
+            };
+            let run = words(&["tree", "workload", "distribution", "threads", "policy"]);
+            let task = words(&["operation", "worker"]);
+            metric.with("run", run).with("task", task)
+        });
+        named.collect()
+    }
+
     fn placed_metrics(&self, one: &PlacedRun) -> Vec<Metric> {
         let outcome = &one.outcome;
         let new = |name: &str, value, unit: &str| {

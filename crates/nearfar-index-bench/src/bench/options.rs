@@ -9,7 +9,7 @@ use nearfar_index::BlockValue;
 use nearfar_topology::Profile;
 
 use crate::map::{Contestant, OpenError, WORD_BYTES};
-use crate::modelled::{PAGES_REFUSED, SHIFT_REFUSED, Sampling};
+use crate::modelled::{PAGES_REFUSED, SHIFT_REFUSED, Sampling, too_short};
 use crate::placed::{Mode, Policy, ScaleRule, Tuning};
 use crate::workload::{Bytes, Distribution, Workload};
 
@@ -405,6 +405,9 @@ impl BenchOptions {
         }
         if self.shift.is_some() {
             return wrong("shift", format!("with scale none: {SHIFT_REFUSED}"));
+        }
+        if let Some(reason) = too_short(self.measured, self.slice) {
+            return wrong("measured", format!("with scale none {reason}"));
         }
         let percent = self.sampling.error_share_max * 100.0;
         if !(percent > 0.0 && percent < 100.0) {

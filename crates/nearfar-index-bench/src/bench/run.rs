@@ -281,14 +281,17 @@ fn run_in_real_time<S: KeySpace>(
     };
     run_placed(plan, contestants, observe, |planned, policy, observe| {
         let contestant = planned.contestant;
+        let options = placed_options(&plan.options, planned, policy);
         let tree_bytes = match bytes.entry(contestant) {
             Entry::Occupied(known) => *known.get(),
             Entry::Vacant(unknown) => {
                 let bytes = real_time::loaded_bytes(contestant, value_bytes, keys, source)?;
+                if let FarMemory::Own(tiers) = &far {
+                    tiers.check_share(&plan.options.policies, options.near_bytes(bytes))?;
+                }
                 *unknown.insert(bytes)
             }
         };
-        let options = placed_options(&plan.options, planned, policy);
         let loaded = (keys, tree_bytes);
         match &far {
             FarMemory::Emulated(far) => real_time::run_emulated(&options, far, loaded, observe),

@@ -27,4 +27,4 @@ pub use costs::{INSTRUCTIONS_PER_NS, Instructions, Work};
 pub(crate) use in_place::{InPlace, Measured};
 pub use run::{ModelledMachine, run};
 pub use sampling::Sampling;
-pub(crate) use sampling::{PAGES_REFUSED, SHIFT_REFUSED};
+pub(crate) use sampling::{PAGES_REFUSED, SHIFT_REFUSED, too_short};

@@ -59,10 +59,7 @@ impl Sampling {
                 format!("{percent} %: give more than 0 and less than 100"),
             );
         }
-        if options.measured < SLICES_MIN * options.slice {
-            let least_ms = (SLICES_MIN * options.slice).as_secs_f64() * 1e3;
-            let reason =
-                format!("windows lie in {SLICES_MIN} slices or more: give at least {least_ms} ms");
+        if let Some(reason) = too_short(options.measured, options.slice) {
             return wrong("measured", reason);
         }
         if self.window.is_zero() || self.simulated_per_slice() > options.slice {
@@ -78,6 +75,14 @@ impl Sampling {
     fn simulated_per_slice(&self) -> Duration {
         (self.window + self.lead_in) * self.windows_per_slice.max(1)
     }
+}
+
+/// Why so much measured time is too little, if it is.
+pub(crate) fn too_short(measured: Duration, slice: Duration) -> Option<String> {
+    let least = SLICES_MIN * slice;
+    let least_ms = least.as_secs_f64() * 1e3;
+    (measured < least)
+        .then(|| format!("windows lie in {SLICES_MIN} slices or more: give at least {least_ms} ms"))
 }
 
 /// Why policies of pages are not sampled.

@@ -73,6 +73,18 @@ impl OwnTiers {
         Ok(Self { system, far })
     }
 
+    /// Refuses a tree that is too small for policies of the kernel's, before it runs under any.
+    pub(crate) fn check_share(
+        &self,
+        policies: &[Policy],
+        near_bytes: u64,
+    ) -> Result<(), KernelTieringError> {
+        match policies.iter().any(|one| one.kernel().is_some()) {
+            true => KernelTiering::check_share(&self.system, near_bytes),
+            false => Ok(()),
+        }
+    }
+
     /// Near memory of this machine on both sides, of which one stands for a far tier.
     fn stand_in() -> Result<Self, PlacedError> {
         let (system, far) = stand_in_system()?;

@@ -3,12 +3,15 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use nearfar_index_bench::bench::{BenchOptions, IndexBenchError, execute, plan};
+use nearfar_index_bench::bench::{
+    BenchOptions, GivenOptions, IndexBenchError, KeySource, Mode, execute, plan,
+};
 use nearfar_index_bench::map::{Contestant, PlatformMemory, Rival};
 use nearfar_index_bench::placed::{PlacedError, PlacedOptions, PlacedOutcome, Policy, Tuning};
 use nearfar_index_bench::real_time::{OwnTiers, loaded_bytes, run_emulated, run_on};
 use nearfar_index_bench::workload::{Integers, Workload};
 use nearfar_measure::Kind;
+use nearfar_measure::access::compare::compare;
 use nearfar_memory::{Budgets, MemorySystem, TierId, TierKind, TierSpec};
 use nearfar_model::EmulationParameters;
 use nearfar_topology::Profile;
@@ -265,6 +268,37 @@ fn the_kernel_moves_no_pages_where_tiers_share_a_node() {
         let told = error.to_string();
         assert!(told.contains("only mode native"), "{told}");
     }
+}
+
+#[test]
+fn runs_on_own_tiers_have_counterparts_in_the_model() {
+    let given = GivenOptions {
+        contestants: vec![Contestant::Art],
+        keys: Some(KeySource::Count(20_000)),
+        policies: vec![Policy::Interleave, Policy::Fitted],
+        profile: Profile::builtin("cxl-card").ok(),
+        error_percent: Some(20.0),
+        warm_up: Some(Duration::from_millis(20)),
+        measured: Some(Duration::from_millis(50)),
+        ..GivenOptions::new(Mode::Native)
+    };
+    let [own, modelled] = given.resolve_with_model().unwrap().map(|options| {
+        let options = BenchOptions {
+            slice: Duration::from_millis(5),
+            ..options
+        };
+        execute(&plan(options).unwrap(), Some(&two_tiers()), &mut |_| ()).unwrap()
+    });
+    let compared = compare(&own.comparable_metrics(), &modelled.comparable_metrics());
+    let pairs = |name: &str| {
+        let pairs = compared.pairs.iter().filter(|pair| pair.metric == name);
+        let of = pairs.filter(|pair| pair.ratio() > 0.0 && pair.ratio().is_finite());
+        of.count()
+    };
+    assert_eq!(pairs("throughput_mops"), 2, "one of each policy");
+    assert_eq!(pairs("bytes_per_key"), 2);
+    assert_eq!(pairs("latency_p50_ns"), 2);
+    assert_eq!(pairs("ratio_to_interleave"), 1);
 }
 
 #[test]

@@ -98,6 +98,17 @@ pub enum KernelTieringError {
         /// Its number of monitors.
         found: String,
     },
+    /// What is placed is small beside what the kernel keeps free.
+    #[error(
+        "the kernel keeps {step_bytes} bytes of near memory more or less free, beside which the {near_bytes} that may be \
+         near are nothing: place more, or lower vm.min_free_kbytes"
+    )]
+    TooSmall {
+        /// What may be near.
+        near_bytes: u64,
+        /// Between two watermarks.
+        step_bytes: u64,
+    },
     /// Near memory is full already.
     #[error(
         "nodes {nodes} have {available_bytes} bytes left, and {wanted_bytes} are to be left for what is placed: end \

@@ -69,6 +69,9 @@ const MEMORY_TIERS: &str = "devices/virtual/memory_tiering";
 /// The mode of [`NUMA_BALANCING`] that promotes between memory tiers.
 const BALANCE_TIERS: &str = "2";
 
+/// Steps between watermarks that what is left has at least.
+const NEAR_STEPS_MIN: u64 = 4;
+
 /// What is found out before anything is changed.
 struct Plan {
     near: NodeSet,
@@ -127,6 +130,22 @@ impl KernelTiering {
         Plan::new(system, far, mover).map(|_| ())
     }
 
+    /// Refuses to leave so few bytes that it is the kernel's watermarks that decide how many are near.
+    ///
+    /// # Errors
+    /// [`KernelTieringError::TooSmall`].
+    pub fn check_share(system: &MemorySystem, near_bytes: u64) -> Result<(), KernelTieringError> {
+        let step_bytes =
+            Zones::read(&system.roots().proc)?.step_bytes(&system.node_set(TierId::NEAR));
+        if near_bytes < NEAR_STEPS_MIN * step_bytes {
+            return Err(KernelTieringError::TooSmall {
+                near_bytes,
+                step_bytes,
+            });
+        }
+        Ok(())
+    }
+
     /// Has the kernel move pages between the nodes of the first tier and those of `far`, of which `near_bytes` are
     /// left for whoever allocates on the near ones next.
     ///
@@ -140,6 +159,7 @@ impl KernelTiering {
         near_bytes: u64,
     ) -> Result<Self, KernelTieringError> {
         let mut plan = Plan::new(system, far, mover)?;
+        Self::check_share(system, near_bytes)?;
         let (roots, near) = (system.roots(), plan.near);
         // Balancing keeps a step of watermarks more free than others find free.
         let left_bytes = near_bytes + plan.zones.step_bytes(&near);

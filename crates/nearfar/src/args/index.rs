@@ -128,6 +128,14 @@ pub struct BenchIndexArgs {
     /// Milliseconds between two turns of the watermark maintainer [default: 100].
     #[arg(long, value_name = "MS", allow_negative_numbers = true)]
     pub maintainer_ms: Option<f64>,
+    /// Run under policies on this machine's own near and far memory, and then in virtual time with scale none on the
+    /// profile, such as one that `nearfar calibrate` made of this machine, and print both with their ratio.
+    #[arg(
+        long,
+        requires = "profile",
+        conflicts_with_all = ["scale", "shift", "dry_run", "report"]
+    )]
+    pub compare_model: bool,
     /// Print what would be run, and run nothing.
     #[arg(long)]
     pub dry_run: bool,

@@ -45,6 +45,15 @@ fn arguments_that_cannot_be_read() {
     run(["sql", "--tpch", "-1"]).failed(2, &["scale factor -1"]);
     let ran = run(["bench", "index", "--mode", "native", "--scale", "bytes"]);
     ran.failed(2, &["scale", "leave it out"]);
+    let compared = ["bench", "index", "--compare-model"];
+    run(compared).failed(2, &["--profile"]);
+    let with = |further: &[&'static str]| {
+        run([&compared[..], &["--profile", "cxl-card"], further].concat())
+    };
+    with(&[]).failed(2, &["compare-model", "give policies"]);
+    with(&["--policy", "damon-4k"]).failed(2, &["policy", "only mode native"]);
+    with(&["--policy", "sidle", "--shift", "500"]).failed(2, &["--shift"]);
+    with(&["--policy", "sidle", "--measured", "900"]).failed(2, &["measured", "at least 1000 ms"]);
 }
 
 #[test]

@@ -6,9 +6,10 @@ use std::time::Duration;
 
 use anyhow::Context;
 use nearfar_index_bench::bench::{
-    BenchOptions, GivenOptions, IndexBenchError, Mode, Plan, execute, plan,
+    GivenOptions, IndexBenchError, IndexBenchOutcome, Mode, Plan, execute, plan,
 };
 use nearfar_index_bench::placed::{ScaleRule, Tuning};
+use nearfar_measure::access::compare::compare;
 use nearfar_measure::results::Metric;
 use nearfar_memory::{Budgets, GlobalHeaps, MemorySystem, NearHeap, NearfarAllocator};
 use nearfar_topology::{Profile, Topology};
@@ -18,13 +19,17 @@ use crate::exit::{Exit, Failed};
 use crate::human::Elapsed;
 use crate::interrupt::run_shown;
 use crate::message;
+use crate::output::comparison;
 use crate::output::figures::{self, dimension, range};
 use crate::output::file::{Output, save_page};
 use crate::output::grid::{Align, Grid};
 
 /// Runs the command.
 pub fn run(args: &BenchIndexArgs) -> anyhow::Result<()> {
-    let plan = plan(options(args)?)?;
+    if args.compare_model {
+        return compare_model(args);
+    }
+    let plan = plan(given(args)?.resolve().map_err(IndexBenchError::from)?)?;
     if args.dry_run {
         let mut output = Output::stdout();
         output.with(|out| dry_run(&plan, out))?;
@@ -34,7 +39,21 @@ pub fn run(args: &BenchIndexArgs) -> anyhow::Result<()> {
         Mode::Native => Some(huge_pages_for_all()?),
         Mode::Emulated | Mode::Virtual => None,
     };
-    let outcome = run_shown(move |live| {
+    let outcome = executed(plan, system)?;
+    let header = figures::header(outcome.configuration());
+    figures::print(args.figures.format, &header, &outcome.metrics(), table)?;
+    if let Some(path) = &args.report {
+        let mut report = outcome.report();
+        report.heading("Machine and configuration").header(&header);
+        save_page(&report, path)?;
+        message::print(&format!("The report is in {}.", path.display()));
+    }
+    Ok(())
+}
+
+/// Runs all of a plan, and shows how far it is.
+fn executed(plan: Plan, system: Option<Arc<MemorySystem>>) -> anyhow::Result<IndexBenchOutcome> {
+    run_shown(move |live| {
         let mut observe = |progress: nearfar_index_bench::bench::Progress| {
             let left = progress
                 .left
@@ -48,16 +67,29 @@ pub fn run(args: &BenchIndexArgs) -> anyhow::Result<()> {
             live.say(text);
         };
         Ok(execute(&plan, system.as_ref(), &mut observe)?)
-    })?;
-    let header = figures::header(outcome.configuration());
-    figures::print(args.figures.format, &header, &outcome.metrics(), table)?;
-    if let Some(path) = &args.report {
-        let mut report = outcome.report();
-        report.heading("Machine and configuration").header(&header);
-        save_page(&report, path)?;
-        message::print(&format!("The report is in {}.", path.display()));
-    }
-    Ok(())
+    })
+}
+
+/// Runs on this machine's own tiers and then in the model, and sets both side by side. Both plans are made before
+/// either runs.
+fn compare_model(args: &BenchIndexArgs) -> anyhow::Result<()> {
+    let both = given(args)?.resolve_with_model();
+    let [own, modelled] = both.map_err(IndexBenchError::from)?;
+    let model = modelled
+        .profile
+        .as_ref()
+        .map(|profile| profile.name.clone());
+    let (own, modelled) = (plan(own)?, plan(modelled)?);
+    let own = executed(own, Some(huge_pages_for_all()?))?;
+    let modelled = executed(modelled, None)?;
+    let header = figures::header(modelled.configuration());
+    let comparison = compare(&own.comparable_metrics(), &modelled.comparable_metrics());
+    let ratios: Vec<Metric> = comparison.pairs.iter().map(comparison::ratio).collect();
+    let names = ["this machine".to_owned(), model.unwrap_or_default()];
+    let metrics = [own.metrics(), modelled.metrics(), ratios].concat();
+    figures::print(args.figures.format, &header, &metrics, |_, out| {
+        comparison::print(&names, &comparison, out)
+    })
 }
 
 /// Serves the program's own allocations from huge pages, so that other crates' maps have what our
@@ -72,9 +104,9 @@ fn huge_pages_for_all() -> anyhow::Result<Arc<MemorySystem>> {
     Ok(system)
 }
 
-fn options(args: &BenchIndexArgs) -> anyhow::Result<BenchOptions> {
+fn given(args: &BenchIndexArgs) -> anyhow::Result<GivenOptions> {
     let profile = args.profile.as_deref().map(Profile::resolve).transpose()?;
-    let given = GivenOptions {
+    Ok(GivenOptions {
         mode: args.mode,
         contestants: args.tree.clone(),
         workloads: args.workload.clone(),
@@ -101,8 +133,7 @@ fn options(args: &BenchIndexArgs) -> anyhow::Result<BenchOptions> {
             cooler: milliseconds("cooler-ms", args.cooler_ms)?,
             maintainer: milliseconds("maintainer-ms", args.maintainer_ms)?,
         },
-    };
-    Ok(given.resolve().map_err(IndexBenchError::from)?)
+    })
 }
 
 fn milliseconds(field: &str, ms: Option<f64>) -> Result<Option<Duration>, Failed> {

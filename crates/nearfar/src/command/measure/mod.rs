@@ -23,8 +23,8 @@ use serde_json::json;
 
 use crate::args::{FigureFormat, MeasureAction, MeasureArgs};
 use crate::exit::{Exit, Failed};
-use crate::output::figures;
 use crate::output::file::{Output, save_page};
+use crate::output::{comparison, figures};
 
 /// Runs the command.
 pub fn run(args: &MeasureArgs) -> anyhow::Result<()> {
@@ -102,9 +102,9 @@ fn write_comparison(
         save_page(&page, path)?;
     }
     let header = figures::header(json!({ "first": names[0], "second": names[1] }));
-    let ratios: Vec<Metric> = comparison.pairs.iter().map(table::ratio).collect();
+    let ratios: Vec<Metric> = comparison.pairs.iter().map(comparison::ratio).collect();
     figures::print(format, &header, &ratios, |_, out| {
-        table::comparison(&names, &comparison, out)
+        comparison::print(&names, &comparison, out)
     })
 }
 

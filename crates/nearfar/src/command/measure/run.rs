@@ -24,7 +24,7 @@ use crate::exit::{Exit, Failed};
 use crate::human::Elapsed;
 use crate::interrupt::Interrupts;
 use crate::machine::front;
-use crate::output::figures;
+use crate::output::{comparison, figures};
 use crate::progress::Live;
 
 /// Measures.
@@ -91,10 +91,10 @@ fn compare_model(
     }
     let comparison = compare::compare(&both[0], &both[1]);
     let names = ["this machine".to_owned(), profile.name.clone()];
-    let ratios = comparison.pairs.iter().map(table::ratio);
+    let ratios = comparison.pairs.iter().map(comparison::ratio);
     let metrics: Vec<Metric> = both.concat().into_iter().chain(ratios).collect();
     figures::print(args.figures.format, &header, &metrics, |_, out| {
-        table::comparison(&names, &comparison, out)
+        comparison::print(&names, &comparison, out)
     })
 }
 

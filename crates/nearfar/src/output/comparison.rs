@@ -1,0 +1,79 @@
+//! Two results side by side.
+
+use std::io::{self, Write};
+
+use nearfar_measure::access::compare::{Comparison, Pair};
+use nearfar_measure::results::Metric;
+
+use super::grid::{Align, Grid};
+use crate::human::{BytesPerSecond, Nanoseconds};
+
+/// A value with its unit, as people write it.
+pub fn figure(value: f64, unit: &str) -> String {
+    match unit {
+        "B/s" => BytesPerSecond(value).to_string(),
+        "ns" => Nanoseconds(value).to_string(),
+        "1/s" => format!("{:.2} M/s", value / 1e6),
+        _ => format!("{value:.2} {unit}"),
+    }
+}
+
+/// Figures that both have, one a row.
+pub fn print(names: &[String; 2], comparison: &Comparison, out: &mut dyn Write) -> io::Result<()> {
+    let mut grid = Grid::new([
+        ("figure", Align::Left),
+        ("of", Align::Left),
+        (names[0].as_str(), Align::Right),
+        (names[1].as_str(), Align::Right),
+        ("ratio", Align::Right),
+        ("intervals", Align::Left),
+    ]);
+    for pair in &comparison.pairs {
+        grid.row([
+            pair.metric.clone(),
+            pair.of.clone(),
+            format!(
+                "{} {}",
+                figure(pair.first.value, &pair.unit),
+                pair.first.kind.name()
+            ),
+            format!(
+                "{} {}",
+                figure(pair.second.value, &pair.unit),
+                pair.second.kind.name()
+            ),
+            format!("{:.3}", pair.ratio()),
+            match pair.differs() {
+                Some(true) => "apart",
+                Some(false) => "overlap",
+                None => "",
+            }
+            .to_owned(),
+        ]);
+    }
+    grid.write_page(out)?;
+    for (count, name) in [
+        (comparison.only_first, &names[0]),
+        (comparison.only_second, &names[1]),
+    ] {
+        if count > 0 {
+            writeln!(out, "{count} figures are in {name} only")?;
+        }
+    }
+    Ok(())
+}
+
+/// The ratio of a pair, as a line of the results schema.
+pub fn ratio(pair: &Pair) -> Metric {
+    let metric = Metric::new("ratio", pair.ratio(), "ratio", pair.second.kind)
+        .with("of", pair.metric.as_str())
+        .with("figure", pair.of.as_str())
+        .with("first", pair.first.value)
+        .with("second", pair.second.value)
+        .with("first_kind", pair.first.kind.name())
+        .with("second_kind", pair.second.kind.name());
+    match pair.differs() {
+        Some(differs) => metric.with("intervals_apart", differs),
+        None => metric,
+    }
+}
