@@ -42,7 +42,10 @@ pub fn print(names: &[String; 2], comparison: &Comparison, out: &mut dyn Write) 
                 figure(pair.second.value, &pair.unit),
                 pair.second.kind.name()
             ),
-            format!("{:.3}", pair.ratio()),
+            match pair.ratio() {
+                ratio if ratio.is_finite() => format!("{ratio:.3}"),
+                _ => "n/a".to_owned(),
+            },
             match pair.differs() {
                 Some(true) => "apart",
                 Some(false) => "overlap",
@@ -63,8 +66,14 @@ pub fn print(names: &[String; 2], comparison: &Comparison, out: &mut dyn Write) 
     Ok(())
 }
 
-/// The ratio of a pair, as a line of the results schema.
-pub fn ratio(pair: &Pair) -> Metric {
+/// The ratios of all pairs, as lines of the results schema; over nothing there is none.
+pub fn ratios(comparison: &Comparison) -> Vec<Metric> {
+    let pairs = comparison.pairs.iter();
+    let finite = pairs.filter(|pair| pair.ratio().is_finite());
+    finite.map(ratio).collect()
+}
+
+fn ratio(pair: &Pair) -> Metric {
     let metric = Metric::new("ratio", pair.ratio(), "ratio", pair.second.kind)
         .with("of", pair.metric.as_str())
         .with("figure", pair.of.as_str())

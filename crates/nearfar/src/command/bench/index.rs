@@ -84,7 +84,7 @@ fn compare_model(args: &BenchIndexArgs) -> anyhow::Result<()> {
     let modelled = executed(modelled, None)?;
     let header = figures::header(modelled.configuration());
     let comparison = compare(&own.comparable_metrics(), &modelled.comparable_metrics());
-    let ratios: Vec<Metric> = comparison.pairs.iter().map(comparison::ratio).collect();
+    let ratios = comparison::ratios(&comparison);
     let names = ["this machine".to_owned(), model.unwrap_or_default()];
     let metrics = [own.metrics(), modelled.metrics(), ratios].concat();
     figures::print(args.figures.format, &header, &metrics, |_, out| {

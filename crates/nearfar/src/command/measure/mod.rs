@@ -102,7 +102,7 @@ fn write_comparison(
         save_page(&page, path)?;
     }
     let header = figures::header(json!({ "first": names[0], "second": names[1] }));
-    let ratios: Vec<Metric> = comparison.pairs.iter().map(comparison::ratio).collect();
+    let ratios = comparison::ratios(&comparison);
     figures::print(format, &header, &ratios, |_, out| {
         comparison::print(&names, &comparison, out)
     })

@@ -91,8 +91,8 @@ fn compare_model(
     }
     let comparison = compare::compare(&both[0], &both[1]);
     let names = ["this machine".to_owned(), profile.name.clone()];
-    let ratios = comparison.pairs.iter().map(comparison::ratio);
-    let metrics: Vec<Metric> = both.concat().into_iter().chain(ratios).collect();
+    both.push(comparison::ratios(&comparison));
+    let metrics = both.concat();
     figures::print(args.figures.format, &header, &metrics, |_, out| {
         comparison::print(&names, &comparison, out)
     })
