@@ -256,15 +256,18 @@ wait",
             "a_tier_heap_lies_on_its_node",
         ],
     ),
-    tests_apart(
-        "far-node",
-        TREES,
-        INDEX,
-        &[
-            "every_page_of_a_tree_lies_on_the_node_of_its_tier",
-            "a_placer_moves_hot_leaves_to_the_near_node",
-        ],
-    ),
+    Check {
+        limit_seconds: 400,
+        ..tests_apart(
+            "far-node",
+            TREES,
+            INDEX,
+            &[
+                "every_page_of_a_tree_lies_on_the_node_of_its_tier",
+                "a_placer_moves_hot_leaves_to_the_near_node",
+            ],
+        )
+    },
     tests_apart(
         "far-node",
         "nearfar bench index",
@@ -377,15 +380,18 @@ wait",
         &["regions_move_between_nodes_while_they_are_read"],
     ),
     tests("cxl-node", HEAPS, MEMORY, &["a_heap_can_lie_in_cxl_memory"]),
-    tests_apart(
-        "cxl-node",
-        TREES,
-        INDEX,
-        &[
-            "every_page_of_a_tree_lies_on_the_node_of_its_tier",
-            "a_placer_moves_hot_leaves_to_the_near_node",
-        ],
-    ),
+    Check {
+        limit_seconds: 400,
+        ..tests_apart(
+            "cxl-node",
+            TREES,
+            INDEX,
+            &[
+                "every_page_of_a_tree_lies_on_the_node_of_its_tier",
+                "a_placer_moves_hot_leaves_to_the_near_node",
+            ],
+        )
+    },
     tests(
         "cxl-dax",
         DISCOVERY,
