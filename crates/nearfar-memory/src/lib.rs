@@ -35,6 +35,7 @@ mod spec;
 pub mod sys;
 mod system;
 mod tier;
+mod zones;
 
 pub use access::FileAccess;
 pub use dax::DaxError;

@@ -4,7 +4,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::sys::{BASE_PAGE_BYTES, NodeSet};
+use crate::sys::NodeSet;
+use crate::zones::Zones;
 
 /// Where the kernel's files are; tests point them at captured trees.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -104,7 +105,7 @@ impl MachineRoots {
     /// on machines whose memory grows on demand is more than what the nodes show.
     #[must_use]
     pub fn available_bytes(&self, nodes: &NodeSet) -> Option<u64> {
-        let zones = self.read(&self.proc.join("zoneinfo")).unwrap_or_default();
+        let zones = self.zones().unwrap_or_default();
         let on_nodes: Option<u64> = nodes
             .iter()
             .map(|node| {
@@ -114,7 +115,8 @@ impl MachineRoots {
                     .filter_map(|key| meminfo_bytes(&text, key))
                     .sum::<u64>();
                 let unused = meminfo_bytes(&text, "MemFree")? + droppable;
-                Some(unused.saturating_sub(kept_back_bytes(&zones, node)))
+                let node = [node].into_iter().collect();
+                Some(unused.saturating_sub(zones.kept_back_bytes(&node)))
             })
             .sum();
         let everywhere = || {
@@ -158,6 +160,12 @@ impl MachineRoots {
         self.read(&file)
             .and_then(|text| text.trim().parse().ok())
             .unwrap_or(0)
+    }
+
+    /// The zones of its nodes, if it tells.
+    pub(crate) fn zones(&self) -> Option<Zones> {
+        let text = self.read(&self.proc.join("zoneinfo"))?;
+        Some(Zones::parse(&text))
     }
 
     fn node_folder(&self) -> PathBuf {
@@ -212,26 +220,6 @@ fn collect_limits(root: &Path, path: &str, files: &Files, limits: &mut Vec<Cgrou
             file: folder.join(files.limit),
         });
     }
-}
-
-/// Bytes of free memory that the kernel keeps back on `node`, in the format of `/proc/zoneinfo`: the
-/// high watermarks of its zones. Below them the kernel reclaims, and below the lowest ones it kills a
-/// process that is bound to the node (Documentation/admin-guide/sysctl/vm.rst, `min_free_kbytes`).
-fn kept_back_bytes(zones: &str, node: u32) -> u64 {
-    let mut is_of_node = false;
-    let mut pages = 0u64;
-    for line in zones.lines() {
-        if let Some(zone) = line.strip_prefix("Node ") {
-            let number = zone.split(',').next().and_then(|text| text.parse().ok());
-            is_of_node = number == Some(node);
-        }
-        let mut words = line.split_whitespace();
-        if is_of_node && words.next() == Some("high") {
-            let high: Option<u64> = words.next().and_then(|text| text.parse().ok());
-            pages = pages.saturating_add(high.unwrap_or(0));
-        }
-    }
-    pages.saturating_mul(BASE_PAGE_BYTES as u64)
 }
 
 /// The bytes of `key` in the format of `/proc/meminfo` and of a node's `meminfo`.

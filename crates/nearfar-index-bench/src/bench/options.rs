@@ -407,7 +407,7 @@ impl BenchOptions {
             return wrong("shift", format!("with scale none: {SHIFT_REFUSED}"));
         }
         if let Some(reason) = too_short(self.measured, self.slice) {
-            return wrong("measured", format!("with scale none {reason}"));
+            return wrong("measured", format!("with scale none: {reason}"));
         }
         let percent = self.sampling.error_share_max * 100.0;
         if !(percent > 0.0 && percent < 100.0) {

@@ -42,28 +42,21 @@ impl Locked {
     }
 }
 
-/// Has the kernel reserve huge pages of `nodes`, which DAMON does not move, so that `left_bytes` are left.
+/// Has the kernel reserve huge pages of the only node of `near`, which DAMON does not move, so that `left_bytes` are left.
 pub(super) fn reserve_but(
     roots: &MachineRoots,
-    nodes: &NodeSet,
+    near: &NodeSet,
     left_bytes: u64,
-) -> Result<Vec<Change>, KernelTieringError> {
-    let mut changes = Vec::new();
-    let left_bytes = left_bytes / nodes.len().max(1) as u64;
-    for node in nodes.iter() {
-        let file = roots.sys.join(format!(
-            "devices/system/node/node{node}/hugepages/hugepages-2048kB/nr_hugepages"
-        ));
-        let reserved = settings::read(&file)?.parse::<u64>();
-        let reserved = reserved.map_err(|_| KernelTieringError::Unknown {
-            what: "how many huge pages its nodes have reserved",
-        })?;
-        let node: NodeSet = [node].into_iter().collect();
-        let surplus_bytes = surplus_bytes(roots, &node, left_bytes)?;
-        let pages = reserved + surplus_bytes / HUGE_PAGE_BYTES as u64;
-        changes.push(Change::to(file, &pages.to_string()));
-    }
-    Ok(changes)
+) -> Result<Change, KernelTieringError> {
+    let file = roots.sys.join(format!(
+        "devices/system/node/node{near}/hugepages/hugepages-2048kB/nr_hugepages"
+    ));
+    let reserved = settings::read(&file)?.parse::<u64>();
+    let reserved = reserved.map_err(|_| KernelTieringError::Unknown {
+        what: "how many huge pages its nodes have reserved",
+    })?;
+    let pages = surplus_bytes(roots, near, left_bytes)? / HUGE_PAGE_BYTES as u64;
+    Ok(Change::to(file, &(reserved + pages).to_string()))
 }
 
 /// Refuses a ballast that the kernel has made too small.

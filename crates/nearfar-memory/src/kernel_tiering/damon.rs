@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use super::settings::{self, Change};
-use super::zones::Zones;
 use super::{KernelMoves, KernelTieringError};
 use crate::sys::NodeSet;
+use crate::zones::Zones;
 
 /// Below the root of `/sys`.
 const MONITORS: &str = "kernel/mm/damon/admin/kdamonds";

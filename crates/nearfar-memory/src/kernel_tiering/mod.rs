@@ -14,7 +14,6 @@ mod ballast;
 mod damon;
 mod error;
 mod settings;
-mod zones;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -24,10 +23,10 @@ pub use error::KernelTieringError;
 use self::ballast::Locked;
 use self::damon::Damon;
 use self::settings::{Change, Settings};
-use self::zones::Zones;
 use crate::sys::{self, BASE_PAGE_BYTES, Mapping, MappingKind, NodeSet, Policy};
 use crate::system::MemorySystem;
 use crate::tier::TierId;
+use crate::zones::Zones;
 
 /// Who chooses the pages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -110,7 +109,7 @@ impl Plan {
         Ok(Self {
             near,
             far,
-            zones: Zones::read(&roots.proc)?,
+            zones: zones(system)?,
             changes,
             damon,
         })
@@ -135,8 +134,7 @@ impl KernelTiering {
     /// # Errors
     /// [`KernelTieringError::TooSmall`].
     pub fn check_share(system: &MemorySystem, near_bytes: u64) -> Result<(), KernelTieringError> {
-        let step_bytes =
-            Zones::read(&system.roots().proc)?.step_bytes(&system.node_set(TierId::NEAR));
+        let step_bytes = zones(system)?.step_bytes(&system.node_set(TierId::NEAR));
         if near_bytes < NEAR_STEPS_MIN * step_bytes {
             return Err(KernelTieringError::TooSmall {
                 near_bytes,
@@ -165,7 +163,7 @@ impl KernelTiering {
         let left_bytes = near_bytes + plan.zones.step_bytes(&near);
         if plan.damon.is_some() {
             let reserved = ballast::reserve_but(roots, &near, left_bytes)?;
-            plan.changes.splice(..0, reserved);
+            plan.changes.insert(0, reserved);
         }
         let settings = Settings::apply(&plan.changes)?;
         let ballast = match &plan.damon {
@@ -257,6 +255,12 @@ fn check_elsewhere(all: Option<NodeSet>, ours: &NodeSet) -> Result<(), KernelTie
     }
     let nodes = others.to_string();
     Err(KernelTieringError::NodesElsewhere { nodes })
+}
+
+fn zones(system: &MemorySystem) -> Result<Zones, KernelTieringError> {
+    let what = "which zones its nodes have";
+    let zones = system.roots().zones();
+    zones.ok_or(KernelTieringError::Unknown { what })
 }
 
 /// Heaps need a policy that balancing follows.

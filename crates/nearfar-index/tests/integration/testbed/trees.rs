@@ -1,7 +1,5 @@
 //! Trees on tiers of the machine, whose pages the kernel is asked for.
 
-use std::collections::BTreeMap;
-use std::fs;
 use std::ops::{ControlFlow, Range};
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,10 +7,10 @@ use std::time::Duration;
 use nearfar_index::memory::NodeMemory;
 use nearfar_index::placement::{Allocation, Frontend, PlacementOptions, Placer, Tracking};
 use nearfar_index::{Art, BPlusTree, Masstree, OrderedIndex};
+use nearfar_memory::sys::bytes_by_node;
 use nearfar_memory::{Budgets, HeapOptions, MemorySystem, TierHeap, TierId};
 use nearfar_topology::Topology;
 
-const PAGE_BYTES: u64 = 4096;
 const HEAP_BYTES: u64 = 64 << 20;
 const KEYS: u64 = 40_000;
 /// Hot keys, next to each other.
@@ -53,43 +51,17 @@ impl Tiers {
         memory.quiesce();
         for (index, of_system) in self.tiers.into_iter().enumerate() {
             let tier = tier(index);
-            let pages = pages_by_node(&memory.addresses(tier).unwrap());
+            let by_node = bytes_by_node(&memory.addresses(tier).unwrap()).unwrap();
             let nodes = self.system.nodes(of_system);
-            let elsewhere = pages.keys().find(|node| !nodes.contains(node));
-            assert_eq!(elsewhere, None, "{tier} is of {nodes:?}: {pages:?}");
+            let elsewhere = by_node.keys().find(|node| !nodes.contains(node));
+            assert_eq!(elsewhere, None, "{tier} is of {nodes:?}: {by_node:?}");
             let (bytes, used) = (
-                pages.values().sum::<u64>() * PAGE_BYTES,
+                by_node.values().sum::<u64>(),
                 memory.ledger(tier).used_bytes(),
             );
             assert!(bytes >= used, "{tier}: {used} bytes in {bytes}");
         }
     }
-}
-
-/// Base pages that are there of the mappings in a range, by node, as the kernel finds them in its page tables.
-fn pages_by_node(addresses: &Range<usize>) -> BTreeMap<u32, u64> {
-    let text = fs::read_to_string("/proc/self/numa_maps").unwrap();
-    let mut pages = BTreeMap::new();
-    for line in text.lines() {
-        let mut fields = line.split(' ');
-        let start = fields
-            .next()
-            .map(|start| usize::from_str_radix(start, 16).unwrap());
-        if !start.is_some_and(|start| addresses.contains(&start)) {
-            continue;
-        }
-        for field in fields {
-            // `N1=512`; sizes of pages follow in a field of their own, and are those of base pages here.
-            let of_node = field
-                .strip_prefix('N')
-                .and_then(|field| field.split_once('='));
-            if let Some((node, count)) = of_node {
-                let count: u64 = count.parse().unwrap();
-                *pages.entry(node.parse().unwrap()).or_default() += count;
-            }
-        }
-    }
-    pages
 }
 
 /// A tree of numbers.

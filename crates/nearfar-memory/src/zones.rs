@@ -1,10 +1,7 @@
 //! What `/proc/zoneinfo` says of the memory of nodes.
 
-use std::ops::Range;
-use std::path::Path;
-
-use super::{KernelTieringError, settings};
 use crate::sys::{BASE_PAGE_BYTES, NodeSet};
+use std::ops::Range;
 
 /// A zone of a node, in pages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -20,15 +17,12 @@ struct Zone {
 }
 
 /// The zones of a machine.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Zones(Vec<Zone>);
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct Zones(Vec<Zone>);
 
 impl Zones {
-    pub(super) fn read(proc_root: &Path) -> Result<Self, KernelTieringError> {
-        settings::read(&proc_root.join("zoneinfo")).map(|text| Self::parse(&text))
-    }
-
-    fn parse(text: &str) -> Self {
+    /// What the file says; nothing of what it does not.
+    pub(crate) fn parse(text: &str) -> Self {
         let mut zones: Vec<Zone> = Vec::new();
         for line in text.lines() {
             if let Some(zone) = line.strip_prefix("Node ") {
@@ -62,8 +56,18 @@ impl Zones {
         self.0.iter().filter(|zone| nodes.contains(zone.node))
     }
 
+    /// Bytes of free memory that the kernel keeps back on `nodes`: the high watermarks. Below them it reclaims, and below
+    /// the lowest ones it kills a process that is bound there (Documentation/admin-guide/sysctl/vm.rst,
+    /// `min_free_kbytes`).
+    pub(crate) fn kept_back_bytes(&self, nodes: &NodeSet) -> u64 {
+        let pages = self.of(nodes).map(|zone| zone.high);
+        pages
+            .fold(0, u64::saturating_add)
+            .saturating_mul(BASE_PAGE_BYTES as u64)
+    }
+
     /// Bytes between two watermarks of `nodes`.
-    pub(super) fn step_bytes(&self, nodes: &NodeSet) -> u64 {
+    pub(crate) fn step_bytes(&self, nodes: &NodeSet) -> u64 {
         let steps = self
             .of(nodes)
             .map(|zone| zone.high.saturating_sub(zone.low));
@@ -71,7 +75,7 @@ impl Zones {
     }
 
     /// The physical addresses of `nodes`, with the holes that zones have.
-    pub(super) fn addresses(&self, nodes: &NodeSet) -> Vec<Range<u64>> {
+    pub(crate) fn addresses(&self, nodes: &NodeSet) -> Vec<Range<u64>> {
         let page_bytes = BASE_PAGE_BYTES as u64;
         let zones = self.of(nodes).filter(|zone| zone.present > 0);
         let ranges =
@@ -97,6 +101,7 @@ mod tests {
         let zones = Zones::parse(text);
         let nodes = |list: &str| NodeSet::parse(list).unwrap();
         assert_eq!(zones.step_bytes(&nodes("0")), 26 * 4096);
+        assert_eq!(zones.kept_back_bytes(&nodes("0")), (157 + 32) * 4096);
         assert_eq!(zones.step_bytes(&nodes("0-1")), (26 + 765) * 4096);
         let addresses = |list| {
             let ranges = zones.addresses(&nodes(list)).into_iter();
