@@ -6,6 +6,7 @@
 //! * [`graph`] ranks the nodes of a placed graph, as a program under test.
 //! * [`inference`] streams the weights of a language model, as another.
 //! * [`operators`] runs operators over near and far buffers in virtual time.
+//! * [`scan`] passes over columns in virtual time, as the filtering scan does.
 //! * [`results`] writes figures for programs: one JSON object per line.
 //! * [`report`] writes them for people: one self-contained HTML page.
 //!
@@ -29,6 +30,7 @@ mod random;
 pub mod report;
 pub mod reproduce;
 pub mod results;
+pub mod scan;
 mod statistics;
 
 pub use machine::Machine;

@@ -27,6 +27,7 @@ use nearfar_measure::operators::native::{ReadColumnError, TierRunError};
 use nearfar_measure::probe::ProbeError;
 use nearfar_measure::reproduce::{PointsError, ReproduceError};
 use nearfar_measure::results::{ReadError, WriteError};
+use nearfar_measure::scan::ModelledColumnsError;
 use nearfar_memory::rdma::RdmaError;
 use nearfar_memory::{HeapError, PlaceError, RegionError, SystemError};
 use nearfar_model::ParameterError;
@@ -281,8 +282,18 @@ fn of_benchmark(error: &(dyn Error + 'static)) -> Option<Exit> {
 fn of_scan_bench(error: &ScanBenchError) -> Option<Exit> {
     match error {
         ScanBenchError::Options { .. } => Some(Exit::Usage),
+        ScanBenchError::Model(error) => of_modelled_columns(error),
         ScanBenchError::Region(_) => Some(Exit::Memory),
         ScanBenchError::Mismatch { .. } => Some(Exit::WrongResult),
+        _ => None,
+    }
+}
+
+fn of_modelled_columns(error: &ModelledColumnsError) -> Option<Exit> {
+    match error {
+        ModelledColumnsError::UnknownTier { .. } => Some(Exit::Name),
+        ModelledColumnsError::Refused { .. } => Some(Exit::Usage),
+        ModelledColumnsError::Machine(_) => Some(Exit::Unavailable),
         _ => None,
     }
 }

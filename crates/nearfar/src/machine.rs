@@ -14,6 +14,7 @@ use tokio::runtime::{Handle, Runtime};
 use tokio::task::JoinHandle;
 
 use crate::args::{MachineArgs, MemoryHostArgs};
+use crate::exit::{Exit, Failed};
 use crate::memory_hosts::MemoryHosts;
 use crate::progress::{self, Live};
 
@@ -125,6 +126,17 @@ pub fn far_profile(asked: Option<&str>) -> anyhow::Result<Option<Profile>> {
         None if Topology::this_machine()?.tier(FAR).is_ok() => None,
         None => Some(Profile::builtin(DEFAULT_PROFILE)?),
     })
+}
+
+/// The profile whose model this machine's own far tier is compared with.
+pub fn profile_to_compare(asked: Option<&str>) -> anyhow::Result<Profile> {
+    match asked {
+        None | Some(NO_PROFILE) => {
+            let message = "--compare-model: give the --profile of a machine to compare with";
+            Err(Failed::new(Exit::Usage, message).into())
+        }
+        Some(name) => Ok(Profile::resolve(name)?),
+    }
 }
 
 /// One engine of several that follow each other. The first gives the global allocator its heaps: the

@@ -319,6 +319,15 @@ wait",
         PROGRAM,
         &["tpch_is_measured_with_its_data_on_the_second_node"],
     ),
+    Check {
+        limit_seconds: 400,
+        ..tests(
+            "far-node",
+            "benchmarks beside the model",
+            PROGRAM,
+            &["benchmarks_on_the_second_node_are_compared_with_the_model"],
+        )
+    },
     tests(
         "far-node",
         "SQL tablespaces",

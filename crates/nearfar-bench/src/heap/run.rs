@@ -27,6 +27,8 @@ pub struct HeapBenchOptions {
     pub runs: u32,
     /// The machine whose far tier is modelled; none for this machine's own far tier.
     pub profile: Option<Profile>,
+    /// How many times the profile's bandwidth the far tier has, one after the other; a machine's own has what it has.
+    pub devices: Vec<u32>,
 }
 
 /// What is far.
@@ -117,7 +119,7 @@ pub async fn compare_heaps(
     let topology = Topology::this_machine()?;
     // What a machine has cannot be doubled.
     let all_devices: &[u32] = match &options.profile {
-        Some(_) => &[1, 2],
+        Some(_) => &options.devices,
         None if topology.tier("far").is_ok() => &[1],
         None => return Err(HeapBenchError::NoFarTier),
     };
@@ -138,6 +140,13 @@ pub async fn compare_heaps(
     }
     let options = options.clone();
     Ok(HeapBenchOutcome { options, timed })
+}
+
+impl HeapBenchOptions {
+    /// The bandwidths of [`published`](super::published): a profile's, and twice as much.
+    pub fn published_devices() -> Vec<u32> {
+        vec![1, 2]
+    }
 }
 
 fn check(options: &HeapBenchOptions) -> Result<(), HeapBenchError> {

@@ -1,6 +1,7 @@
 //! What can go wrong with the scan benchmark.
 
 use nearfar_kernels::{NotWords, ScanError};
+use nearfar_measure::scan::ModelledColumnsError;
 use nearfar_memory::{PlaceError, RegionError, SystemError};
 
 /// Errors of the scan benchmark.
@@ -21,6 +22,9 @@ pub enum ScanBenchError {
     /// A placement names what the machine has not.
     #[error("columns or positions cannot be placed")]
     Place(#[from] PlaceError),
+    /// Columns that cannot be modelled.
+    #[error(transparent)]
+    Model(#[from] ModelledColumnsError),
     /// A column or its positions get no memory.
     #[error("no memory for columns and positions")]
     Region(#[from] RegionError),

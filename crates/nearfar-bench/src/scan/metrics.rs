@@ -9,9 +9,8 @@
 //! | `scan_arrow_written_ratio` | ratio | the same, with the positions copied to their place |
 //! | `bandwidth_bytes_per_s` | B/s | of columns, by `contestant` |
 //!
-//! All carry `threads`, `column_bytes`, `placement` (of columns), `positions` (theirs), `isa`, `rounds`,
-//! `undisturbed_rounds`, and those that filter
-//! `selectivity_percent`. The value is the median over rounds in which no thread waited for more
+//! All carry `threads`, `column_bytes`, `placement` (of columns), `positions` (theirs), and those that filter
+//! `selectivity_percent`; measured ones `isa`, `rounds` and `undisturbed_rounds`, modelled ones `profile`. The value is the median over rounds in which no thread waited for more
 //! than 2 % of its time, or over all rounds where there are fewer than five such ones.
 
 use nearfar_measure::results::Metric;
@@ -30,15 +29,21 @@ const ROUNDS_MIN: usize = 5;
 impl ScanBenchOutcome {
     /// What was compared, for the header of results.
     pub fn configuration(&self) -> Value {
-        json!({
+        let mut configuration = json!({
             "threads": self.options.threads,
             "column_bytes": self.options.column_bytes,
-            "rounds": self.options.rounds,
             "placement": self.options.columns.to_string(),
             "positions": self.options.positions.to_string(),
             "matches_per_mille": self.options.matches_per_mille,
-            "isa": self.options.isa.name(),
-        })
+        });
+        match &self.model {
+            Some(profile) => configuration["profile"] = json!(profile),
+            None => {
+                configuration["rounds"] = json!(self.options.rounds);
+                configuration["isa"] = json!(self.options.isa.name());
+            }
+        }
+        configuration
     }
 
     /// The ratio of the scan at this selectivity over another contestant, round by round, and the
@@ -100,15 +105,20 @@ impl ScanBenchOutcome {
 
     fn metric(&self, name: &str, unit: &str, figure: Option<(Summary, usize)>) -> Option<Metric> {
         let (summary, undisturbed) = figure?;
-        Some(
-            Metric::of_runs(name, &summary, unit, Kind::Measured)
-                .with("threads", self.options.threads.get())
-                .with("column_bytes", self.options.column_bytes)
+        let metric = match &self.model {
+            Some(profile) => Metric::new(name, summary.median, unit, Kind::Modelled)
+                .with("profile", profile.as_str()),
+            None => Metric::of_runs(name, &summary, unit, Kind::Measured)
                 .with("isa", self.options.isa.name())
-                .with("placement", self.options.columns.to_string())
-                .with("positions", self.options.positions.to_string())
                 .with("rounds", self.options.rounds.get())
                 .with("undisturbed_rounds", undisturbed),
+        };
+        Some(
+            metric
+                .with("threads", self.options.threads.get())
+                .with("column_bytes", self.options.column_bytes)
+                .with("placement", self.options.columns.to_string())
+                .with("positions", self.options.positions.to_string()),
         )
     }
 

@@ -66,6 +66,8 @@ pub struct Round {
 pub struct ScanBenchOutcome {
     /// What was compared.
     pub options: ScanBenchOptions,
+    /// The profile in whose model it ran; none for the memory of this machine.
+    pub model: Option<String>,
     /// The rounds of each contestant, in turn.
     pub rounds: Vec<(Contestant, Vec<Round>)>,
 }
@@ -119,10 +121,14 @@ pub fn compare_scans(
         }
     }
     let options = options.clone();
-    Ok(ScanBenchOutcome { options, rounds })
+    Ok(ScanBenchOutcome {
+        options,
+        model: None,
+        rounds,
+    })
 }
 
-fn check(options: &ScanBenchOptions) -> Result<(), ScanBenchError> {
+pub(super) fn check(options: &ScanBenchOptions) -> Result<(), ScanBenchError> {
     let refuse = |field, reason: String| Err(ScanBenchError::Options { field, reason });
     if options.column_bytes < 4096 || !options.column_bytes.is_multiple_of(4096) {
         let reason = format!("{} bytes: give a multiple of 4096", options.column_bytes);

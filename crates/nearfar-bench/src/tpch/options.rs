@@ -109,7 +109,10 @@ impl TpchOptions {
     }
 
     /// Finds placements that the machine does not allow, before anything is generated.
-    pub(super) fn check_placements(&self, system: &MemorySystem) -> Result<(), TpchError> {
+    ///
+    /// # Errors
+    /// [`TpchError::NoFarTier`], and others for places and budgets that it has not.
+    pub fn check_placements(&self, system: &MemorySystem) -> Result<(), TpchError> {
         let capacity_bytes = system.info(TierId::NEAR).capacity_bytes;
         for placement in &self.placements {
             for name in placement.places() {

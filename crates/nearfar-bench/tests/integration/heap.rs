@@ -16,6 +16,7 @@ async fn every_configuration_gives_the_same_answers_and_figures_of_its_kind() {
         threads: 2,
         runs: 1,
         profile: Some(fast_profile()),
+        devices: HeapBenchOptions::published_devices(),
     };
     let outcome = compare_heaps(&options, Engine::new, |_| {}).await;
     let outcome = outcome.expect("equal answers");
@@ -45,6 +46,7 @@ async fn a_machine_without_a_far_tier_is_refused_without_a_profile() {
         threads: 2,
         runs: 1,
         profile: None,
+        devices: HeapBenchOptions::published_devices(),
     };
     let topology = nearfar_topology::Topology::this_machine().expect("this machine");
     let outcome = compare_heaps(&options, Engine::new, |_| {}).await;

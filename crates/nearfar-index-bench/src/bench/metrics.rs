@@ -35,6 +35,7 @@
 //! `profile` and `scale_factor`. What runs natively is measured, all else modelled.
 
 use nearfar_measure::Kind;
+use nearfar_measure::access::compare::belongs_to;
 use nearfar_measure::results::Metric;
 use serde_json::{Value, json};
 
@@ -164,26 +165,22 @@ impl IndexBenchOutcome {
         metrics
     }
 
-    /// Those of whole runs, each with its run and what it is of in the words by which results are compared
-    /// ([`compare`](nearfar_measure::access::compare::compare)).
+    /// What a figure belongs to, where results are compared
+    /// ([`compare_by`](nearfar_measure::access::compare::compare_by)); nothing for those of single moments.
     #[must_use]
-    pub fn comparable_metrics(&self) -> Vec<Metric> {
-        let all = self.metrics().into_iter();
-        let timeless = all.filter(|metric| !metric.dimensions.contains_key("at_ms"));
-        let named = timeless.map(|metric| {
-            let words = |names: &[&str]| {
-                let found = names.iter().filter_map(|name| metric.dimensions.get(*name));
-                let texts = found.map(|value| match value.as_str() {
-                    Some(text) => text.to_owned(),
-                    None => format!("{value} threads"),
-                });
-                texts.collect::<Vec<_>>().join(" ")
-            };
-            let run = words(&["tree", "workload", "distribution", "threads", "policy"]);
-            let task = words(&["operation", "worker"]);
-            metric.with("run", run).with("task", task)
-        });
-        named.collect()
+    pub fn belongs_to(metric: &Metric) -> Option<String> {
+        const RUN: [&str; 8] = [
+            "tree",
+            "workload",
+            "distribution",
+            "threads",
+            "policy",
+            "operation",
+            "worker",
+            "tier",
+        ];
+        let is_timeless = !metric.dimensions.contains_key("at_ms");
+        is_timeless.then(|| belongs_to(metric, &RUN))
     }
 
     fn placed_metrics(&self, one: &PlacedRun) -> Vec<Metric> {

@@ -4,14 +4,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use nearfar_index_bench::bench::{
-    BenchOptions, GivenOptions, IndexBenchError, KeySource, Mode, execute, plan,
+    BenchOptions, GivenOptions, IndexBenchError, IndexBenchOutcome, KeySource, Mode, execute, plan,
 };
 use nearfar_index_bench::map::{Contestant, PlatformMemory, Rival};
 use nearfar_index_bench::placed::{PlacedError, PlacedOptions, PlacedOutcome, Policy, Tuning};
 use nearfar_index_bench::real_time::{OwnTiers, loaded_bytes, run_emulated, run_on};
 use nearfar_index_bench::workload::{Integers, Workload};
 use nearfar_measure::Kind;
-use nearfar_measure::access::compare::compare;
+use nearfar_measure::access::compare::compare_by;
 use nearfar_memory::{Budgets, MemorySystem, TierId, TierKind, TierSpec};
 use nearfar_model::EmulationParameters;
 use nearfar_topology::Profile;
@@ -289,7 +289,11 @@ fn runs_on_own_tiers_have_counterparts_in_the_model() {
         };
         execute(&plan(options).unwrap(), Some(&two_tiers()), &mut |_| ()).unwrap()
     });
-    let compared = compare(&own.comparable_metrics(), &modelled.comparable_metrics());
+    let compared = compare_by(
+        &own.metrics(),
+        &modelled.metrics(),
+        IndexBenchOutcome::belongs_to,
+    );
     let pairs = |name: &str| {
         let pairs = compared.pairs.iter().filter(|pair| pair.metric == name);
         let of = pairs.filter(|pair| pair.ratio() > 0.0 && pair.ratio().is_finite());

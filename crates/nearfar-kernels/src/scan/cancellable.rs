@@ -24,7 +24,7 @@ impl Scan {
         probe: &P,
     ) -> Result<usize, ScanError> {
         check(column.len(), first_position, positions.len())?;
-        let stores = match self.streams(column) {
+        let stores = match self.writes_past_caches(size_of_val(column)) {
             true => Stores::Streaming,
             false => Stores::Cached,
         };

@@ -150,17 +150,17 @@ impl Scan {
     ) -> Result<usize, ScanError> {
         check(column.len(), first_position, positions.len())?;
         let positions = &mut positions[..column.len()];
-        Ok(if self.streams(column) {
+        Ok(if self.writes_past_caches(size_of_val(column)) {
             self.run_streaming(column, bound, first_position, positions, probe)
         } else {
             self.run_cached(column, bound, first_position, positions, probe)
         })
     }
 
-    /// Whether the positions of this column go past the caches.
-    fn streams(&self, column: &[u32]) -> bool {
+    /// Whether the positions of a column of so many bytes go past the caches.
+    pub fn writes_past_caches(&self, column_bytes: usize) -> bool {
         let streams = match self.stores {
-            Stores::Auto => size_of_val(column) >= STREAM_FROM_BYTES,
+            Stores::Auto => column_bytes >= STREAM_FROM_BYTES,
             Stores::Cached => false,
             Stores::Streaming => true,
         };

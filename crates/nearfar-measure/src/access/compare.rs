@@ -7,7 +7,7 @@ use serde_json::Value;
 use crate::report::{Cell, Column, Note, Report, Table};
 use crate::results::{Header, Kind, Metric};
 
-/// Dimensions that say what a figure belongs to; others describe how it came about.
+/// Dimensions that say what a figure of an access benchmark or a scan belongs to; others describe how it came about.
 const IDENTITY: [&str; 7] = [
     "run",
     "task",
@@ -17,6 +17,9 @@ const IDENTITY: [&str; 7] = [
     "contestant",
     "selectivity_percent",
 ];
+
+/// What an access benchmark or a scan says of itself, and not of memory.
+const ELAPSED: &str = "run_seconds";
 
 /// One figure of two results.
 #[derive(Debug, Clone, PartialEq)]
@@ -70,21 +73,34 @@ pub struct Comparison {
     pub only_second: usize,
 }
 
-/// Pairs the figures of two results by name, unit and what they belong to. Kinds may differ: that
-/// is how a model is held against a measurement.
+/// Pairs the figures of two results of access benchmarks or scans by name, unit and what they belong to. Kinds may
+/// differ: that is how a model is held against a measurement.
 pub fn compare(first: &[Metric], second: &[Metric]) -> Comparison {
-    let mut others: BTreeMap<(String, String), Figure> = second
+    compare_by(first, second, |metric| {
+        (metric.metric != ELAPSED).then(|| belongs_to(metric, &IDENTITY))
+    })
+}
+
+/// The same of other results, given what a figure belongs to; those for which that is `None` are left out.
+pub fn compare_by(
+    first: &[Metric],
+    second: &[Metric],
+    of: impl Fn(&Metric) -> Option<String>,
+) -> Comparison {
+    let found = |metric: &Metric| Some((of(metric)?, figure(metric)?));
+    let mut others: BTreeMap<(&str, String), Figure> = second
         .iter()
-        .filter(|metric| metric.metric != "run_seconds")
-        .filter_map(|metric| Some(((metric.metric.clone(), identity(metric)), figure(metric)?)))
+        .filter_map(|metric| {
+            let (of, figure) = found(metric)?;
+            Some(((metric.metric.as_str(), of), figure))
+        })
         .collect();
     let mut comparison = Comparison::default();
-    for metric in first.iter().filter(|metric| metric.metric != "run_seconds") {
-        let Some(figure) = figure(metric) else {
+    for metric in first {
+        let Some((of, figure)) = found(metric) else {
             continue;
         };
-        let of = identity(metric);
-        match others.remove(&(metric.metric.clone(), of.clone())) {
+        match others.remove(&(metric.metric.as_str(), of.clone())) {
             Some(second) => comparison.pairs.push(Pair {
                 metric: metric.metric.clone(),
                 unit: metric.unit.clone(),
@@ -99,17 +115,12 @@ pub fn compare(first: &[Metric], second: &[Metric]) -> Comparison {
     comparison
 }
 
-fn identity(metric: &Metric) -> String {
-    let text = |value: &Value| {
-        value
-            .as_str()
-            .map_or_else(|| value.to_string(), str::to_owned)
-    };
-    let parts = IDENTITY.iter().filter_map(|name| {
-        let value = text(metric.dimensions.get(*name)?);
-        Some(match *name {
-            "run" | "task" | "tier" | "event" | "contestant" => value,
-            other => format!("{other} {value}"),
+/// What a figure says of these dimensions, as far as it has them: words as they are, numbers with what they count.
+pub fn belongs_to(metric: &Metric, dimensions: &[&str]) -> String {
+    let parts = dimensions.iter().filter_map(|name| {
+        Some(match metric.dimensions.get(*name)? {
+            Value::String(word) => word.clone(),
+            value => format!("{name} {value}"),
         })
     });
     parts.collect::<Vec<_>>().join(", ")
@@ -258,6 +269,24 @@ mod tests {
             .map(|pair| (pair.of.as_str(), pair.ratio()))
             .collect();
         assert_eq!(found, [("x, cycles", 4.0), ("x, instructions", 1.5)]);
+    }
+
+    #[test]
+    fn other_results_are_paired_by_what_is_said_of_them() {
+        let of = |placement: &str, query: u32, value: f64| {
+            let metric = metric("seconds", "ignored", value).with("query", query);
+            metric.with("placement", placement)
+        };
+        let first = [of("near", 1, 1.0), of("far", 1, 2.0), of("far", 6, 3.0)];
+        let second = [of("far", 6, 6.0), of("far", 1, 1.0)];
+        let comparison = compare_by(&first, &second, |metric| {
+            let of = belongs_to(metric, &["placement", "query"]);
+            (!of.starts_with("near")).then_some(of)
+        });
+        assert_eq!((comparison.only_first, comparison.only_second), (0, 0));
+        let pairs = comparison.pairs.iter();
+        let pairs: Vec<_> = pairs.map(|pair| (pair.of.as_str(), pair.ratio())).collect();
+        assert_eq!(pairs, [("far, query 1", 0.5), ("far, query 6", 2.0)]);
     }
 
     #[test]

@@ -35,5 +35,6 @@ pub use self::plan::{
 pub use self::presets::Preset;
 pub use self::run::{ExecuteError, Observer, execute};
 pub(crate) use self::run::{Target, Until};
-pub(crate) use self::simulate::simulate;
+pub(crate) use self::simulate::{DeviceTiers, HUGE_PAGE_BYTES, PAGE_BYTES, place, simulate};
+pub(crate) use self::spec::Mistake;
 pub use self::spec::{Document, Flag, RunSpec, SpecError, SpecErrorKind};

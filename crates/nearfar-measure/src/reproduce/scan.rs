@@ -4,13 +4,13 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use nearfar_kernels::{Scan, Stores};
-use nearfar_model::simulation::pattern::mix;
 use nearfar_model::simulation::{
-    Caches, DeviceIndex, FilterProbe, Machine, MachineError, Outcome, PlacedBuffer, SlotShares,
-    TierName, VirtualProbe,
+    Caches, DeviceIndex, Machine, MachineError, Outcome, PlacedBuffer, SlotShares, TierName,
+    VirtualProbe,
 };
 
 use super::points::ScanPlacement;
+use crate::scan::FilteredValues;
 
 const LINE_BYTES: usize = 64;
 const LINE_VALUES: usize = LINE_BYTES / size_of::<u32>();
@@ -68,7 +68,7 @@ impl ScanRun {
             blocks: AtomicU64::new(blocks),
             columns: AtomicU64::new(0),
             far_share: self.cxl_columns_percent / 100.0,
-            data: Data::new(self.selectivity_percent / 100.0),
+            data: FilteredValues::new(DATA_BLOCKS * BLOCK_VALUES, self.selectivity_percent / 100.0),
         };
         let mut buffers = Vec::new();
         let mut threads = Vec::new();
@@ -134,25 +134,6 @@ pub(super) fn far_devices(
     }
 }
 
-/// Uniformly distributed values, of which a share lies below a bound.
-struct Data {
-    values: Vec<u32>,
-    bound: u32,
-    match_share: f64,
-}
-
-impl Data {
-    fn new(match_share: f64) -> Self {
-        let count = DATA_BLOCKS * BLOCK_VALUES;
-        let values = (0..count as u64).map(|index| (mix(index + 1) >> 32) as u32);
-        Self {
-            values: values.collect(),
-            bound: (match_share * f64::from(u32::MAX)).round() as u32,
-            match_share,
-        }
-    }
-}
-
 /// What all threads scan.
 struct Work {
     /// Blocks until they stop.
@@ -161,7 +142,7 @@ struct Work {
     columns: AtomicU64,
     /// Columns in CXL memory, of all.
     far_share: f64,
-    data: Data,
+    data: FilteredValues,
 }
 
 impl Work {
@@ -198,8 +179,7 @@ struct Thread<'a> {
 impl Thread<'_> {
     fn scan(&self, probe: &VirtualProbe) {
         let data = &self.work.data;
-        let filter = |addresses| FilterProbe::new(probe, data.bound, data.match_share, addresses);
-        let (mut near, mut far) = (filter(self.near), filter(self.far));
+        let (mut near, mut far) = (data.probe(probe, self.near), data.probe(probe, self.far));
         let mut positions = vec![0; BLOCK_VALUES];
         let mut block = self.number as usize * 11 % DATA_BLOCKS;
         // Threads begin in the midst of columns, as they are found later.
@@ -222,7 +202,7 @@ impl Thread<'_> {
             };
             let values = &data.values[block * BLOCK_VALUES..][..BLOCK_VALUES];
             let first_position = (filter.column() - first) / size_of::<u32>();
-            filter.begin_block(values);
+            filter.begin(values);
             Scan::new()
                 .with_stores(Stores::Cached)
                 .less_than(
@@ -233,7 +213,7 @@ impl Thread<'_> {
                     filter,
                 )
                 .expect("there is room for the positions of a block");
-            filter.end_block();
+            filter.end();
             block = (block + 1) % DATA_BLOCKS;
         }
     }

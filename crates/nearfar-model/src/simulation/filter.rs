@@ -16,23 +16,34 @@ const COMPARE_PS: u32 = 900;
 /// cycles.
 const POSITIONS_PS: u32 = 2_000;
 
-/// Takes what a filtering scan reports of a block of values to a virtual core: at the addresses of a
+/// How a filtering scan writes positions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PositionStores {
+    /// Through the caches, vector by vector, as it finds them.
+    Cached,
+    /// Past the caches: whole lines, block by block, of a buffer that stays in L1.
+    NonTemporal,
+}
+
+/// Takes what a filtering scan reports of a piece of a column to a virtual core: at the addresses of a
 /// column and positions that only the model has, and in the order in which a core meets them, vector
 /// by vector, with the time that the core takes for each.
 ///
-/// The scan looks for values below a bound, reports a block as one stream and its positions as
-/// writes through the caches; one that reports anything else panics.
+/// The scan looks for values below a bound, reports each block of the piece as one stream, and behind it its
+/// positions as it is said to store them; one that reports anything else panics.
 #[derive(Debug)]
 pub struct FilterProbe<'a> {
     probe: &'a VirtualProbe,
     bound: u32,
+    stores: PositionStores,
     /// Matches are so rare that each is a branch mispredict; where they are the rule, none is.
     is_rare: bool,
-    block: &'a [u32],
+    piece: &'a [u32],
+    /// The modelled address of the piece, and where the next positions go.
     column: usize,
-    positions: usize,
-    /// Bytes of positions that were written of this block.
-    written_bytes: Cell<usize>,
+    positions: Cell<usize>,
+    /// Where the block begins in the piece that is read, and where it ends, in values.
+    block: Cell<(usize, usize)>,
     /// The last vector had matches where matches are rare.
     is_mispredicted: Cell<bool>,
 }
@@ -49,36 +60,45 @@ impl<'a> FilterProbe<'a> {
         Self {
             probe,
             bound,
+            stores: PositionStores::Cached,
             is_rare: match_share * (LINE_VALUES as f64) < 1.0,
-            block: &[],
+            piece: &[],
             column,
-            positions,
-            written_bytes: Cell::new(0),
+            positions: Cell::new(positions),
+            block: Cell::new((0, 0)),
             is_mispredicted: Cell::new(false),
         }
     }
 
-    /// The modelled address of the next block.
+    /// The same of a scan that stores positions like this; by default through the caches.
+    #[must_use]
+    pub fn with_stores(self, stores: PositionStores) -> Self {
+        Self { stores, ..self }
+    }
+
+    /// The modelled address of the next piece.
     pub fn column(&self) -> usize {
         self.column
     }
 
-    /// The next block is to be scanned: whole vectors of 16 values.
-    pub fn begin_block(&mut self, values: &'a [u32]) {
-        self.block = values;
-        self.written_bytes.set(0);
+    /// The next piece of the column is to be scanned: whole vectors of 16 values.
+    pub fn begin(&mut self, values: &'a [u32]) {
+        self.piece = values;
     }
 
-    /// The block was scanned.
-    pub fn end_block(&mut self) {
-        self.column += size_of_val(self.block);
-        self.positions += self.written_bytes.get();
+    /// The piece was scanned.
+    pub fn end(&mut self) {
+        self.column += size_of_val(self.piece);
     }
 
-    /// A load per vector, and a store of its positions.
-    fn vectors(&self, positions_bytes: usize) {
-        let mut positions = self.positions;
-        for (index, vector) in self.block.chunks_exact(LINE_VALUES).enumerate() {
+    /// A load per vector, and through the caches a store of its positions; returns the bytes of all positions of the
+    /// block.
+    fn vectors(&self) -> usize {
+        let (first, end) = self.block.get();
+        let column = self.column + first * VALUE_BYTES;
+        let mut positions = self.positions.get();
+        let before = positions;
+        for (index, vector) in self.piece[first..end].chunks_exact(LINE_VALUES).enumerate() {
             let matches = vector.iter().filter(|value| **value < self.bound).count();
             self.probe.compute_ps(COMPARE_PS);
             if self.is_mispredicted.replace(self.is_rare && matches > 0) {
@@ -87,17 +107,21 @@ impl<'a> FilterProbe<'a> {
             if matches > 0 {
                 self.probe.compute_ps(POSITIONS_PS);
             }
-            self.probe
-                .read(self.column + index * LINE_BYTES, LINE_BYTES);
+            self.probe.read(column + index * LINE_BYTES, LINE_BYTES);
             if matches > 0 {
                 let bytes = matches * VALUE_BYTES;
-                self.probe.write(positions, bytes);
+                if self.stores == PositionStores::Cached {
+                    self.probe.write(positions, bytes);
+                }
                 positions += bytes;
             }
         }
-        let written_bytes = positions - self.positions;
-        assert_eq!(written_bytes, positions_bytes, "what the kernel wrote");
-        self.written_bytes.set(written_bytes);
+        positions - before
+    }
+
+    /// Where so many bytes of positions go.
+    fn next_positions(&self, bytes: usize) -> usize {
+        self.positions.replace(self.positions.get() + bytes)
     }
 }
 
@@ -107,16 +131,33 @@ impl Probe for FilterProbe<'_> {
     }
 
     fn write(&self, _addr: usize, bytes: usize) {
-        self.vectors(bytes);
+        match self.stores {
+            PositionStores::Cached => {
+                assert_eq!(self.vectors(), bytes, "what the kernel wrote");
+                self.next_positions(bytes);
+            }
+            // What does not fill a line.
+            PositionStores::NonTemporal => {
+                if bytes > 0 {
+                    self.probe.write(self.next_positions(bytes), bytes);
+                }
+            }
+        }
     }
 
-    fn write_non_temporal(&self, _addr: usize, _bytes: usize) {
-        unreachable!("the stores of this scan are cached");
+    fn write_non_temporal(&self, _addr: usize, bytes: usize) {
+        assert_eq!(self.stores, PositionStores::NonTemporal);
+        self.probe
+            .write_non_temporal(self.next_positions(bytes), bytes);
     }
 
     fn stream(&self, addr: usize, bytes: usize) {
-        let block = (self.block.as_ptr().addr(), size_of_val(self.block));
-        assert_eq!((addr, bytes), block, "what the kernel read");
+        let first = addr.checked_sub(self.piece.as_ptr().addr());
+        let first = first.expect("the kernel reads the piece") / VALUE_BYTES;
+        self.block.set((first, first + bytes / VALUE_BYTES));
+        if self.stores == PositionStores::NonTemporal {
+            self.vectors();
+        }
     }
 
     fn prefetch(&self, _addr: usize, _bytes: usize) {

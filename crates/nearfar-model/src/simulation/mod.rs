@@ -33,7 +33,7 @@ mod waits;
 mod window;
 
 pub use self::beside::{Explained, Group, Span, explain_beside, run_beside};
-pub use self::filter::FilterProbe;
+pub use self::filter::{FilterProbe, PositionStores};
 pub use self::machine::{Machine, MachineError, THREADS_MAX, TierName};
 pub use self::network::{DeviceIndex, TableVisit};
 pub use self::placement::AddressMap;

@@ -140,13 +140,15 @@ fn rival(text: &str) -> Result<Rival, String> {
 ///
 /// Each thread has a column of its own and writes the positions of the values below a bound. Every
 /// round runs all contestants in turn; ratios are the scan's bandwidth over the other's: above 1,
-/// the scan is faster.
+/// the scan is faster. With --virtual, the scan and a plain read run in virtual time and nothing is measured.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   nearfar bench scan
   nearfar bench scan --threads 1 --selectivity 0.1,10,100 --format json > scan.jsonl
-  nearfar bench scan --placement interleave:near,far --positions near")]
+  nearfar bench scan --placement interleave:near,far --positions near
+  nearfar bench scan --profile cxl-blades-4 --virtual --threads 16 --placement far
+  nearfar bench scan --profile mine.toml --compare-model --placement far")]
 pub struct BenchScanArgs {
     /// Threads [default: the processors of this process].
     #[arg(long, value_name = "N", value_parser = super::threads)]
@@ -154,21 +156,32 @@ pub struct BenchScanArgs {
     /// Bytes of each thread's column [default: 128MiB].
     #[arg(long, value_name = "BYTES")]
     pub column: Option<ByteSize>,
-    /// Where columns lie, on this machine's own tiers: a tier (near, far), interleave:A,B or another placement.
+    /// Where columns lie, on this machine's own tiers or, with --virtual, on the profile's: a tier (near, far),
+    /// interleave:A,B or another placement.
     #[arg(long, value_name = "PLACEMENT", default_value = "near")]
     pub placement: PlacementSpec,
     /// Where positions are written, likewise.
     #[arg(long, value_name = "PLACEMENT", default_value = "near")]
     pub positions: PlacementSpec,
     /// Times that each contestant runs [default: 31].
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", conflicts_with = "is_virtual")]
     pub rounds: Option<NonZeroU32>,
     /// Shares of the values that match, in percent [default: 0.1,100].
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub selectivity: Vec<f64>,
     /// Instructions of the scan [possible values: portable, avx2, avx512; default: the widest].
-    #[arg(long, value_name = "NAME", value_parser = isa)]
+    #[arg(long, value_name = "NAME", value_parser = isa, conflicts_with = "is_virtual")]
     pub isa: Option<Isa>,
+    /// A built-in profile or a TOML file: the machine that is modelled.
+    #[arg(long, value_name = "NAME|FILE", requires = "modelled")]
+    pub profile: Option<String>,
+    /// Run the scan and the plain read in virtual time on the machine of the profile, and measure nothing.
+    #[arg(long = "virtual", requires = "profile", group = "modelled")]
+    pub is_virtual: bool,
+    /// Run in this machine's own memory and then in the model of the profile, such as one that `nearfar calibrate` made
+    /// of this machine, and print both with their ratio.
+    #[arg(long, requires = "profile", group = "modelled")]
+    pub compare_model: bool,
     #[command(flatten)]
     pub figures: FigureArgs,
 }
@@ -355,6 +368,10 @@ pub struct BenchHeapArgs {
     /// cxl-blades-1 where the machine has no far tier].
     #[arg(long, value_name = "NAME|FILE")]
     pub profile: Option<String>,
+    /// Run on this machine's own far tier and then on the one of the profile, such as one that `nearfar calibrate` made of
+    /// this machine, with its bandwidth, and print both with their ratio.
+    #[arg(long, requires = "profile")]
+    pub compare_model: bool,
     /// Timed runs of each query with each configuration.
     #[arg(long, value_name = "N", default_value = "3")]
     pub runs: NonZeroU32,

@@ -29,6 +29,7 @@ use super::{FigureArgs, MachineArgs, QueryList, ScaleArgs};
 Examples:
   nearfar tpch
   nearfar tpch --sf 10 --profile cxl-blades-4 --placement far --placement columns:10% --runs 5
+  nearfar tpch --profile mine.toml --compare-model --placement far --placement columns
   nearfar tpch --queries 1,6,12-14 --placement interleave:3:1 --format json > results.jsonl")]
 pub struct TpchArgs {
     #[command(flatten)]
@@ -44,6 +45,10 @@ pub struct PlacedRunArgs {
     /// [default: the machine's own far tier, or cxl-blades-1 where it has none].
     #[arg(long, value_name = "NAME|FILE")]
     pub profile: Option<String>,
+    /// Run on this machine's own tiers and then with the far tier of the profile, such as one that `nearfar calibrate` made
+    /// of this machine, and print both with their ratio. There is no report.
+    #[arg(long, requires = "profile", conflicts_with = "report")]
+    pub compare_model: bool,
     /// A placement to run under; may be given several times. All near always runs first
     /// [default: near, far, interleave:1:1, interleave:2:1, columns].
     #[arg(long = "placement", value_name = "PLACEMENT")]

@@ -2,10 +2,14 @@
 
 use std::io::{self, Write};
 
-use nearfar_measure::access::compare::{Comparison, Pair};
-use nearfar_measure::results::Metric;
+use nearfar_measure::Kind;
+use nearfar_measure::access::compare::{Comparison, Pair, belongs_to, compare_by};
+use nearfar_measure::results::{Header, Metric};
+use serde_json::{Value, json};
 
+use super::figures;
 use super::grid::{Align, Grid};
+use crate::args::FigureFormat;
 use crate::human::{BytesPerSecond, Nanoseconds};
 
 /// A value with its unit, as people write it.
@@ -64,6 +68,36 @@ pub fn print(names: &[String; 2], comparison: &Comparison, out: &mut dyn Write) 
         }
     }
     Ok(())
+}
+
+/// The header of figures of this machine's own memory and of a model, given how each was run.
+pub fn header(measured: Value, modelled: Value) -> Header {
+    figures::header(json!({ "measured": measured, "modelled": modelled }))
+}
+
+/// Pairs figures by these of their dimensions; published ones are no result.
+pub fn by(dimensions: &[&str]) -> impl Fn(&[Metric], &[Metric]) -> Comparison {
+    |own, modelled| {
+        compare_by(own, modelled, |metric| {
+            (metric.kind != Kind::Published).then(|| belongs_to(metric, dimensions))
+        })
+    }
+}
+
+/// Prints figures of this machine's own memory, those of the model of `profile`, and the ratios of those that both have.
+pub fn print_with_model(
+    format: FigureFormat,
+    header: &Header,
+    profile: &str,
+    [own, modelled]: [Vec<Metric>; 2],
+    compare: impl Fn(&[Metric], &[Metric]) -> Comparison,
+) -> anyhow::Result<()> {
+    let comparison = compare(&own, &modelled);
+    let names = ["this machine".to_owned(), profile.to_owned()];
+    let metrics = [own, modelled, ratios(&comparison)].concat();
+    figures::print(format, header, &metrics, |_, out| {
+        print(&names, &comparison, out)
+    })
 }
 
 /// The ratios of all pairs, as lines of the results schema; over nothing there is none.

@@ -54,6 +54,19 @@ fn arguments_that_cannot_be_read() {
     with(&["--policy", "damon-4k"]).failed(2, &["policy", "only mode native"]);
     with(&["--policy", "sidle", "--shift", "500"]).failed(2, &["--shift"]);
     with(&["--policy", "sidle", "--measured", "900"]).failed(2, &["measured", "at least 1000 ms"]);
+    for command in [
+        &["tpch"][..],
+        &["tpcds"],
+        &["bench", "heap"],
+        &["bench", "scan"],
+    ] {
+        let compared = [command, &["--compare-model"]].concat();
+        run(compared.clone()).failed(2, &["--profile"]);
+    }
+    for command in [&["tpch"][..], &["bench", "heap"]] {
+        let with_none = [command, &["--compare-model", "--profile", "none"]].concat();
+        run(with_none).failed(2, &["--compare-model", "--profile"]);
+    }
 }
 
 #[test]
@@ -247,6 +260,11 @@ fn a_machine_without_a_far_tier_says_so() {
         "--no-report",
     ]);
     ran.failed(9, &["far", "cxl-blades-1"]);
+    let compared = ["--profile", "cxl-card", "--compare-model"];
+    for command in [&["tpch", "--placement", "far"][..], &["bench", "heap"]] {
+        let ran = run([command, &compared].concat());
+        ran.failed(9, &["far", "profile"]);
+    }
 }
 
 /// A report that cannot be written is found out before the run.

@@ -7,6 +7,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
+use nearfar_measure::Kind;
 use nearfar_measure::results::{Header, Metric, read};
 
 use crate::support::{Ran, files_in, program, run, run_in, temp};
@@ -413,6 +414,61 @@ fn a_scan_is_compared_with_reads_copies_and_arrow() {
     }
     run(["bench", "scan", "--selectivity", "101"]).failed(2, &["101"]);
     run(["bench", "scan", "--column", "5"]).failed(2, &["column", "4096"]);
+}
+
+#[test]
+fn the_scan_runs_in_virtual_time_and_is_compared() {
+    const SCAN: [&str; 8] = [
+        "bench",
+        "scan",
+        "--profile",
+        "cxl-blades-1",
+        "--threads",
+        "4",
+        "--format",
+        "json",
+    ];
+    let scan = |further: &[&'static str]| run([&SCAN, further].concat());
+    let figures = |text: String| read(text.as_bytes()).expect("results").1;
+    let virtual_scan = ["--virtual", "--column", "20MiB", "--placement"];
+    let near = figures(scan(&[&virtual_scan[..], &["near"]].concat()).succeeded());
+    let far = figures(scan(&[&virtual_scan[..], &["far"]].concat()).succeeded());
+    assert!(near.iter().all(|metric| metric.kind == Kind::Modelled));
+    let value = |metrics: &[Metric], name: &str, contestant: Option<&str>| {
+        let found = metrics.iter().find(|metric| {
+            let of = metric.dimensions.get("contestant");
+            metric.metric == name && of.and_then(|of| of.as_str()) == contestant
+        });
+        found.and_then(|metric| metric.value.get()).expect(name)
+    };
+    let read_of = |metrics| value(metrics, "bandwidth_bytes_per_s", Some("read"));
+    assert!(read_of(&far) < read_of(&near) * 0.7);
+    assert!(value(&near, "scan_read_ratio", None) <= 1.05);
+    let copies = near.iter().any(|one| one.metric == "scan_copy_ratio");
+    assert!(!copies, "the model has no copies");
+
+    let compared = ["--compare-model", "--column", "20MiB", "--rounds", "1"];
+    let compared = figures(scan(&compared).succeeded());
+    let ratios = compared.iter().filter(|metric| metric.metric == "ratio");
+    let of: Vec<_> = ratios
+        .map(|ratio| ratio.dimensions["figure"].as_str().unwrap_or_default())
+        .collect();
+    for figure in [
+        "read",
+        "scan, selectivity_percent 0.1",
+        "scan, selectivity_percent 100.0",
+    ] {
+        assert!(of.contains(&figure), "{figure}: {of:?}");
+    }
+
+    scan(&[]).failed(2, &["--virtual", "--compare-model"]);
+    scan(&["--virtual", "--isa", "portable"]).failed(2, &["--isa"]);
+    scan(&["--virtual", "--rounds", "3"]).failed(2, &["--rounds"]);
+    scan(&["--virtual", "--placement", "node7"]).failed(3, &["placement", "node7", "near, far"]);
+    scan(&["--virtual", "--column", "4KiB"]).failed(2, &["column", "caches", "MiB"]);
+    run(["bench", "scan", "--virtual"]).failed(2, &["--profile"]);
+    let unknown = ["bench", "scan", "--virtual", "--profile", "geyer-rdma"];
+    run(unknown).failed(9, &["geyer-rdma", "simulation"]);
 }
 
 /// One point that this machine and the model can run.

@@ -9,7 +9,7 @@ use super::pins::{Processors, pins};
 use super::planned::{Plan, PlanError, PlanTarget, PlannedPlacement, PlannedRegion, PlannedRun};
 use super::steps::{automatic_bytes, check_pages, check_steps, page_size};
 use crate::access::kernels::{LINE_BYTES, Operation};
-use crate::access::simulate::{DeviceTiers, place};
+use crate::access::simulate::{DeviceTiers, HUGE_PAGE_BYTES, PAGE_BYTES, place};
 use crate::access::spec::{Context, Document, Length, RunSpec, Size, SpecError, TaskSpec};
 
 pub use crate::access::simulate::DevicePages;
@@ -137,7 +137,12 @@ fn plan_regions(spec: &RunSpec, tiers: &DeviceTiers) -> Result<Vec<PlannedRegion
             let message = "the model has addresses for 8 TiB of regions: make them smaller";
             return Err(spec.error(&size_path, message));
         }
-        let parts = place(&region.placement, tiers, bytes, region.huge_pages).map_err(wrong)?;
+        let page_bytes = if region.huge_pages {
+            HUGE_PAGE_BYTES
+        } else {
+            PAGE_BYTES
+        };
+        let parts = place(&region.placement, tiers, bytes, page_bytes).map_err(wrong)?;
         check_pages(spec, region, bytes)?;
         for part in &parts {
             part.add_bytes(&mut needed);

@@ -10,5 +10,5 @@ mod worker;
 
 pub(crate) use self::execute::simulate;
 pub use self::place::DevicePages;
-pub(crate) use self::place::place;
+pub(crate) use self::place::{HUGE_PAGE_BYTES, PAGE_BYTES, place};
 pub(crate) use self::tiers::DeviceTiers;

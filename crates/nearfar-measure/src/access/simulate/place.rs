@@ -9,8 +9,8 @@ use super::tiers::DeviceTiers;
 use crate::access::spec::Mistake;
 
 /// Bytes of a page of the model, and of a huge page.
-const PAGE_BYTES: u64 = 4 << 10;
-const HUGE_PAGE_BYTES: u64 = 2 << 20;
+pub(crate) const PAGE_BYTES: u64 = 4 << 10;
+pub(crate) const HUGE_PAGE_BYTES: u64 = 2 << 20;
 
 /// Most pages after which a placement begins again.
 const CYCLE_PAGES_MAX: u64 = 1 << 22;
@@ -42,24 +42,19 @@ struct Turn {
     pages: u64,
 }
 
-/// Where the pages of a region of `bytes` lie.
+/// Where the pages of a region of `bytes` lie whose pages have `page_bytes`, a multiple of those of the model.
 pub(crate) fn place(
     placement: &PlacementSpec,
     tiers: &DeviceTiers,
     bytes: u64,
-    huge_pages: bool,
+    page_bytes: u64,
 ) -> Result<Vec<DevicePages>, Mistake> {
-    let grain = if huge_pages {
-        HUGE_PAGE_BYTES
-    } else {
-        PAGE_BYTES
-    };
-    let grain_pages = grain / PAGE_BYTES;
+    let grain_pages = page_bytes / PAGE_BYTES;
     let turn = |devices: &Vec<DeviceIndex>, pages: u64| Turn {
         devices: devices.clone(),
         pages,
     };
-    let units = bytes.div_ceil(grain);
+    let units = bytes.div_ceil(page_bytes);
     let whole = |turns: Vec<Turn>| Ok(vec![cycle(&turns, units, grain_pages)?]);
     match placement.try_map(|name| tiers.devices(name.as_str()))? {
         Placement::Bind(devices) => whole(vec![turn(&devices, 1)]),

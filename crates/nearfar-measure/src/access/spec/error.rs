@@ -38,6 +38,16 @@ impl Mistake {
             message,
         }
     }
+
+    /// Whether it is that.
+    pub(crate) fn is_unknown_tier(&self) -> bool {
+        self.kind == SpecErrorKind::UnknownTier
+    }
+
+    /// What is wrong, and what to do.
+    pub(crate) fn message(&self) -> &str {
+        &self.message
+    }
 }
 
 impl<T: Into<String>> From<T> for Mistake {

@@ -18,7 +18,7 @@ mod resolve;
 mod tree;
 
 pub use self::document::{Document, TEXT_BYTES_MAX};
-pub(super) use self::error::Mistake;
+pub(crate) use self::error::Mistake;
 pub use self::error::{Origin, SpecError, SpecErrorKind};
 pub use self::expand::{Context, RUNS_MAX};
 pub use self::flags::Flag;

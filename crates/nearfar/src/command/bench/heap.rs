@@ -2,30 +2,57 @@
 
 use std::io::{self, Write};
 
-use nearfar_bench::heap::{HeapBenchOptions, compare_heaps};
+use nearfar_bench::heap::{HeapBenchOptions, HeapBenchOutcome, compare_heaps};
 use nearfar_measure::results::Metric;
+use nearfar_topology::Profile;
 
 use crate::args::BenchHeapArgs;
 use crate::interrupt::run_shown;
 use crate::machine;
+use crate::output::comparison;
 use crate::output::figures::{self, dimension};
 use crate::output::grid::{Align, Grid};
 
 /// Runs the command.
 pub fn run(args: &BenchHeapArgs) -> anyhow::Result<()> {
-    let options = HeapBenchOptions {
+    if args.compare_model {
+        return compare_model(args);
+    }
+    let profile = machine::far_profile(args.profile.as_deref())?;
+    let devices = HeapBenchOptions::published_devices();
+    let outcome = executed(options(args, profile, devices))?;
+    let (configuration, metrics) = (outcome.configuration(), outcome.metrics());
+    figures::print_measured(args.figures.format, configuration, &metrics, table)
+}
+
+fn options(args: &BenchHeapArgs, profile: Option<Profile>, devices: Vec<u32>) -> HeapBenchOptions {
+    HeapBenchOptions {
         scale_factor: args.scale.scale_factor,
         threads: args.threads.count(),
         runs: args.runs.get(),
-        profile: machine::far_profile(args.profile.as_deref())?,
-    };
-    let outcome = run_shown(move |live| {
+        profile,
+        devices,
+    }
+}
+
+fn executed(options: HeapBenchOptions) -> anyhow::Result<HeapBenchOutcome> {
+    run_shown(move |live| {
         let runtime = machine::many_threads(options.threads)?;
         let compared = compare_heaps(&options, machine::one_of_several, |step| live.say(step));
         Ok(runtime.block_on(compared)?)
-    })?;
-    let (configuration, metrics) = (outcome.configuration(), outcome.metrics());
-    figures::print_measured(args.figures.format, configuration, &metrics, table)
+    })
+}
+
+/// Runs on this machine's own far tier and then on a modelled one, and sets both side by side.
+fn compare_model(args: &BenchHeapArgs) -> anyhow::Result<()> {
+    let profile = machine::profile_to_compare(args.profile.as_deref())?;
+    let name = profile.name.clone();
+    let own = executed(options(args, None, vec![1]))?;
+    let modelled = executed(options(args, Some(profile), vec![1]))?;
+    let header = comparison::header(own.configuration(), modelled.configuration());
+    let both = [own.metrics(), modelled.metrics()];
+    let by = comparison::by(&["configuration", "workload", "query"]);
+    comparison::print_with_model(args.figures.format, &header, &name, both, by)
 }
 
 /// Relative throughputs; each kind of figure says which it is.

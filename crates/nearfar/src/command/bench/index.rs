@@ -9,7 +9,7 @@ use nearfar_index_bench::bench::{
     GivenOptions, IndexBenchError, IndexBenchOutcome, Mode, Plan, execute, plan,
 };
 use nearfar_index_bench::placed::{ScaleRule, Tuning};
-use nearfar_measure::access::compare::compare;
+use nearfar_measure::access::compare::compare_by;
 use nearfar_measure::results::Metric;
 use nearfar_memory::{Budgets, GlobalHeaps, MemorySystem, NearHeap, NearfarAllocator};
 use nearfar_topology::{Profile, Topology};
@@ -83,13 +83,15 @@ fn compare_model(args: &BenchIndexArgs) -> anyhow::Result<()> {
     let own = executed(own, Some(huge_pages_for_all()?))?;
     let modelled = executed(modelled, None)?;
     let header = figures::header(modelled.configuration());
-    let comparison = compare(&own.comparable_metrics(), &modelled.comparable_metrics());
-    let ratios = comparison::ratios(&comparison);
-    let names = ["this machine".to_owned(), model.unwrap_or_default()];
-    let metrics = [own.metrics(), modelled.metrics(), ratios].concat();
-    figures::print(args.figures.format, &header, &metrics, |_, out| {
-        comparison::print(&names, &comparison, out)
-    })
+    let both = [own.metrics(), modelled.metrics()];
+    let format = args.figures.format;
+    comparison::print_with_model(
+        format,
+        &header,
+        &model.unwrap_or_default(),
+        both,
+        |own, modelled| compare_by(own, modelled, IndexBenchOutcome::belongs_to),
+    )
 }
 
 /// Serves the program's own allocations from huge pages, so that other crates' maps have what our

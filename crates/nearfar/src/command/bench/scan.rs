@@ -2,27 +2,54 @@
 
 use std::io::{self, Write};
 
-use nearfar_bench::scan::{ScanBenchOptions, compare_scans};
+use nearfar_bench::scan::{ScanBenchOptions, ScanBenchOutcome, ScanModel, compare_scans};
+use nearfar_measure::Kind;
+use nearfar_measure::access::compare::compare;
 use nearfar_measure::results::Metric;
+use nearfar_topology::Profile;
 
 use crate::args::BenchScanArgs;
 use crate::exit::{Exit, Failed};
 use crate::human::BytesPerSecond;
 use crate::interrupt::run_shown;
+use crate::output::comparison;
 use crate::output::figures::{self, dimension, range};
 use crate::output::grid::{Align, Grid};
 
 /// Runs the command.
 pub fn run(args: &BenchScanArgs) -> anyhow::Result<()> {
     let options = options(args)?;
-    let outcome = run_shown(move |live| {
+    let profile = args.profile.as_deref().map(Profile::resolve).transpose()?;
+    let model = profile
+        .map(|profile| ScanModel::plan(&options, &profile))
+        .transpose()?;
+    let (outcome, compared) = match (model, args.compare_model) {
+        (Some(model), true) => (measured(options)?, Some(modelled(model)?)),
+        (Some(model), false) => (modelled(model)?, None),
+        (None, _) => (measured(options)?, None),
+    };
+    let metrics = outcome.metrics();
+    let Some(modelled) = compared else {
+        let configuration = outcome.configuration();
+        return figures::print_measured(args.figures.format, configuration, &metrics, table);
+    };
+    let header = comparison::header(outcome.configuration(), modelled.configuration());
+    let both = [metrics, modelled.metrics()];
+    let profile = modelled.model.unwrap_or_default();
+    comparison::print_with_model(args.figures.format, &header, &profile, both, compare)
+}
+
+fn measured(options: ScanBenchOptions) -> anyhow::Result<ScanBenchOutcome> {
+    run_shown(move |live| {
         live.say("filling columns".to_owned());
         Ok(compare_scans(&options, |done, rounds| {
             live.say(format!("round {} of {rounds}", done + 1));
         })?)
-    })?;
-    let (configuration, metrics) = (outcome.configuration(), outcome.metrics());
-    figures::print_measured(args.figures.format, configuration, &metrics, table)
+    })
+}
+
+fn modelled(model: ScanModel) -> anyhow::Result<ScanBenchOutcome> {
+    run_shown(move |live| Ok(model.run(|contestant| live.say(format!("modelling {contestant}")))?))
 }
 
 fn options(args: &BenchScanArgs) -> anyhow::Result<ScanBenchOptions> {
@@ -77,11 +104,14 @@ fn table(metrics: &[Metric], out: &mut dyn Write) -> io::Result<()> {
             dimension(metric, "selectivity_percent"),
             metric.value.get().map(text).unwrap_or_default(),
             range(metric, text),
-            format!(
-                "{} of {}",
-                dimension(metric, "undisturbed_rounds"),
-                dimension(metric, "rounds")
-            ),
+            match metric.kind {
+                Kind::Measured => format!(
+                    "{} of {}",
+                    dimension(metric, "undisturbed_rounds"),
+                    dimension(metric, "rounds")
+                ),
+                kind => kind.name().to_owned(),
+            },
         ]);
     }
     grid.write_page(out)

@@ -7,10 +7,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use nearfar_measure::access::compare::compare;
 use nearfar_measure::access::counters::{Counters, Counting};
 use nearfar_measure::access::spec::TEXT_BYTES_MAX;
 use nearfar_measure::access::{
-    Document, ExecuteError, Flag, Observer, Outcome, Plan, PlannedRun, compare, execute,
+    Document, ExecuteError, Flag, Observer, Outcome, Plan, PlannedRun, execute,
 };
 use nearfar_measure::results::Metric;
 use nearfar_model::{BandwidthShare, EmulatedTier};
@@ -82,20 +83,14 @@ fn compare_model(
         resume: false,
         format: args.figures.format,
     };
-    let mut both = Vec::new();
-    for plan in [native, modelled] {
+    let run = |plan: Plan| -> anyhow::Result<Vec<Metric>> {
         let results = Results::open(to, &plan.settings, header.clone())?;
         let (outcome, results) = executed(plan, results, None)?;
         outcome?;
-        both.push(results.figures().1.to_vec());
-    }
-    let comparison = compare::compare(&both[0], &both[1]);
-    let names = ["this machine".to_owned(), profile.name.clone()];
-    both.push(comparison::ratios(&comparison));
-    let metrics = both.concat();
-    figures::print(args.figures.format, &header, &metrics, |_, out| {
-        comparison::print(&names, &comparison, out)
-    })
+        Ok(results.figures().1.to_vec())
+    };
+    let both = [run(native)?, run(modelled)?];
+    comparison::print_with_model(args.figures.format, &header, &profile.name, both, compare)
 }
 
 /// The specification, with the flags.

@@ -24,6 +24,7 @@ pub fn losses(live: &Live) -> anyhow::Result<Box<dyn Shown>> {
         threads: std::thread::available_parallelism().map_or(1, usize::from),
         runs: RUNS,
         profile: Some(Profile::resolve(PROFILE)?),
+        devices: HeapBenchOptions::published_devices(),
     };
     let runtime = machine::many_threads(options.threads)?;
     let compared = compare_heaps(&options, machine::one_of_several, |step| {

@@ -8,19 +8,22 @@ use std::sync::Arc;
 
 use nearfar_bench::tpch::{self, Outcome, Suite, TpchOptions, parse_placement};
 use nearfar_measure::results::Header;
-use nearfar_sql::engine::Engine;
+use nearfar_sql::engine::{Engine, EngineOptions};
 use nearfar_table::placement::Strategy;
 
 use crate::args::PlacedRunArgs;
 use crate::interrupt::run_until_interrupted;
 use crate::machine::{self, Kept};
 use crate::message;
-use crate::output::figures;
 use crate::output::file::{Output, save_page};
+use crate::output::{comparison, figures};
 
 /// Runs the command.
 pub fn run(suite: Suite, args: &PlacedRunArgs) -> anyhow::Result<()> {
     let options = options(suite, args)?;
+    if args.compare_model {
+        return compare_model(args, &options);
+    }
     let profile = machine::far_profile(args.profile.as_deref())?;
     let default = PathBuf::from(format!("nearfar-{}.html", suite.name()));
     let report = (!args.no_report).then(|| args.report.as_ref().unwrap_or(&default));
@@ -38,6 +41,29 @@ pub fn run(suite: Suite, args: &PlacedRunArgs) -> anyhow::Result<()> {
     // Neither of the two is lost with the other.
     let saved = report.map_or(Ok(()), |path| save(path, &header, &outcome));
     printed.and(saved)
+}
+
+/// Runs on this machine's own tiers and then with a modelled far tier, and sets both side by side. Placements are held
+/// against both machines before anything is generated.
+fn compare_model(args: &PlacedRunArgs, options: &TpchOptions) -> anyhow::Result<()> {
+    let profile = machine::profile_to_compare(args.profile.as_deref())?;
+    let name = profile.name.clone();
+    let of = |profile| machine::engine_options(&args.machine, profile, Kept::default());
+    let own = EngineOptions {
+        whole_device: false,
+        ..of(None)?
+    };
+    let own = machine::one_of_several(own)?;
+    let modelled = machine::one_of_several(of(Some(profile))?)?;
+    for engine in [&own, &modelled] {
+        options.check_placements(engine.system())?;
+    }
+    let own = run_options(own, options.clone())?;
+    let modelled = run_options(modelled, options.clone())?;
+    let header = comparison::header(own.configuration(), modelled.configuration());
+    let both = [own.metrics(), modelled.metrics()];
+    let by = comparison::by(&["placement", "query", "tier", "table"]);
+    comparison::print_with_model(args.figures.format, &header, &name, both, by)
 }
 
 fn run_options(engine: Arc<Engine>, options: TpchOptions) -> anyhow::Result<Outcome> {

@@ -79,6 +79,62 @@ fn tpch_is_measured_with_its_data_on_the_second_node() {
     );
 }
 
+#[test]
+#[ignore = "needs the topology far-node: cargo xtask testbed far-node"]
+fn benchmarks_on_the_second_node_are_compared_with_the_model() {
+    let scan = [
+        "bench",
+        "scan",
+        "--threads",
+        "1",
+        "--column",
+        "72MiB",
+        "--rounds",
+        "1",
+    ];
+    let scan = [&scan[..], &["--placement", "far"]].concat();
+    let tpch = [
+        "tpch",
+        "--sf",
+        "0.01",
+        "--runs",
+        "1",
+        "--queries",
+        "6",
+        "--no-check",
+    ];
+    let tpch = [&tpch[..], &["--placement", "far"]].concat();
+    let heap = ["bench", "heap", "--sf", "0.002", "--runs", "1"];
+    let benchmarks = [
+        (
+            scan,
+            "bandwidth_bytes_per_s",
+            "scan, selectivity_percent 100.0",
+        ),
+        (tpch, "tpch_query_seconds", "far, query 6"),
+        (heap.to_vec(), "heap_relative_throughput", "main-far, scan"),
+    ];
+    for (benchmark, metric, of) in benchmarks {
+        let with_model = [
+            "--profile",
+            "cxl-blades-1",
+            "--compare-model",
+            "--format",
+            "json",
+        ];
+        let text = run([&benchmark[..], &with_model].concat()).succeeded();
+        let (_, metrics) = results::read(text.as_bytes()).expect("the documented schema");
+        let ratio = metrics.iter().find(|one| {
+            let said = |name: &str| one.dimensions.get(name).and_then(|value| value.as_str());
+            one.metric == "ratio" && said("of") == Some(metric) && said("figure") == Some(of)
+        });
+        let ratio = ratio.unwrap_or_else(|| panic!("{metric} of {of} is missing in\n{text}"));
+        assert_eq!(ratio.dimensions["first_kind"], "measured");
+        assert_eq!(ratio.dimensions["second_kind"], "modelled");
+        assert!(ratio.value.get().is_some_and(|ratio| ratio > 0.0));
+    }
+}
+
 /// A session of `nearfar sql` that answers in CSV.
 struct Session {
     child: Child,
