@@ -23,6 +23,7 @@ mod dax;
 mod headroom;
 mod heap;
 mod heap_counters;
+mod keeper;
 pub mod kernel_tiering;
 mod layout;
 mod ledger;
@@ -43,6 +44,7 @@ pub use heap::{
     Exhaustion, GlobalHeaps, HeapError, HeapOptions, NearHeap, NearfarAllocator, ThreadTier,
     ThreadTierGuard, TierHeap,
 };
+pub use keeper::Keeper;
 pub use machine::{CgroupLimit, MachineRoots};
 pub use nearfar_topology::{TierKind, UnknownTier};
 pub use placement::{OverBudget, PageSize, PlaceError, Placement, PlacementError, RegionOptions};

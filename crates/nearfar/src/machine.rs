@@ -130,13 +130,18 @@ pub fn far_profile(asked: Option<&str>) -> anyhow::Result<Option<Profile>> {
 
 /// The profile whose model this machine's own far tier is compared with.
 pub fn profile_to_compare(asked: Option<&str>) -> anyhow::Result<Profile> {
-    match asked {
-        None | Some(NO_PROFILE) => {
-            let message = "--compare-model: give the --profile of a machine to compare with";
-            Err(Failed::new(Exit::Usage, message).into())
-        }
-        Some(name) => Ok(Profile::resolve(name)?),
+    let refuse = |exit, message: &str| Err(Failed::new(exit, message).into());
+    let Some(name) = asked.filter(|name| *name != NO_PROFILE) else {
+        let message = "--compare-model: give the --profile of a machine to compare with";
+        return refuse(Exit::Usage, message);
+    };
+    let profile = Profile::resolve(name)?;
+    if Topology::this_machine()?.tier(FAR).is_err() {
+        let message = "--compare-model: this machine has no far tier to compare with the profile's; without \
+                       --compare-model, that of the profile is modelled";
+        return refuse(Exit::Unavailable, message);
     }
+    Ok(profile)
 }
 
 /// One engine of several that follow each other. The first gives the global allocator its heaps: the

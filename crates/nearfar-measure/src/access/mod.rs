@@ -15,6 +15,7 @@ mod kernels;
 mod noise;
 mod outcome;
 mod plan;
+mod prefetchers;
 mod presets;
 pub mod report;
 pub mod resume;
@@ -32,6 +33,7 @@ pub(crate) use self::plan::available_bytes;
 pub use self::plan::{
     DevicePages, Plan, PlanError, PlanTarget, PlannedPlacement, PlannedRegion, PlannedRun, Window,
 };
+pub use self::prefetchers::PrefetcherError;
 pub use self::presets::Preset;
 pub use self::run::{ExecuteError, Observer, execute};
 pub(crate) use self::run::{Target, Until};

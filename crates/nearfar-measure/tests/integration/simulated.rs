@@ -257,6 +257,58 @@ fn chains_mixes_and_several_regions() {
 }
 
 #[test]
+fn dependent_steps_take_the_latency_of_each_and_independent_ones_overlap() {
+    let steps = |depends: bool, tiers: [&str; 2]| {
+        let [a, b] = tiers;
+        let step = |region| {
+            format!(
+                "[[task.walk.steps]]\naccess = 64\nregion = \"{region}\"\ndepends = {depends}\n"
+            )
+        };
+        let text = format!(
+            "repetitions = 1\n[region.a]\nsize = \"7GiB\"\nplacement = \"{a}\"\n\
+             [region.b]\nsize = \"7GiB\"\nplacement = \"{b}\"\n[task.walk]\n{}{}",
+            step("a"),
+            step("b")
+        );
+        1e9 / run(&text).outcomes[0].1.tasks[0].accesses_per_s[0]
+    };
+    let near_ns = steps(true, ["near", "near"]);
+    let far_ns = steps(true, ["far", "far"]);
+    let mixed_ns = steps(true, ["near", "far"]);
+    assert!(
+        near_ns > 100.0 && far_ns > 1.8 * near_ns,
+        "{near_ns} {far_ns}"
+    );
+    let middle_ns = (near_ns + far_ns) / 2.0;
+    assert!(
+        (mixed_ns / middle_ns - 1.0).abs() < 0.03,
+        "{mixed_ns} {middle_ns}"
+    );
+    assert!(steps(false, ["near", "far"]) < mixed_ns / 4.0);
+}
+
+#[test]
+fn without_prefetchers_sequences_are_slower_and_random_lines_are_not() {
+    let rate = |pattern: &str, prefetchers: &str| {
+        let text = format!(
+            "repetitions = 1\nprefetchers = \"{prefetchers}\"\n[region.a]\nsize = \"7GiB\"\n\
+             [task.one]\naccess = 64\npattern = \"{pattern}\"\n"
+        );
+        rate(&text, 0)
+    };
+    let (on, off) = (rate("sequential", "on"), rate("sequential", "off"));
+    assert!(off < on * 0.9, "{on} {off}");
+    let (on, off) = (rate("random", "on"), rate("random", "off"));
+    assert!((off / on - 1.0).abs() < 0.05, "{on} {off}");
+    let message = refused("prefetchers = \"no\"\n[region.a]\n[task.one]\n");
+    assert!(
+        message.contains("prefetchers") && message.contains("on or off"),
+        "{message}"
+    );
+}
+
+#[test]
 fn every_preset_runs_on_the_profiles_tiers() {
     for preset in Preset::ALL {
         let text = preset.text.replace("cxl", "far");

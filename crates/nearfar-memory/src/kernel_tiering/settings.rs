@@ -2,13 +2,12 @@
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, ErrorKind};
-use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
 use super::KernelTieringError;
+use crate::Keeper;
 
 /// A file of the kernel's, what to write to it, and what to write when it is over.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -43,16 +42,13 @@ impl Change {
 /// Changes that are in force until this is dropped or the process ends.
 #[derive(Debug)]
 pub(super) struct Settings {
-    /// Puts them back when its input ends.
-    keeper: Child,
+    /// Puts them back.
+    _keeper: Keeper,
 }
 
-/// Waits for the end of its input and then writes, to each file that it is given, the value behind it, for a second
-/// again while that is refused: the kernel is busy with what came before. What a terminal sends to stop the benchmark is
-/// not for it.
-const KEEPER: &str = r#"trap "" INT TERM HUP
-cat > /dev/null
-failed=0
+/// Writes, to each file that it is given, the value behind it, for a second again while that is refused: the kernel is busy
+/// with what came before.
+const PUT_BACK: &str = r#"failed=0
 while [ $# -gt 1 ]; do
     tries=10
     until printf %s "$2" > "$1"; do
@@ -70,23 +66,17 @@ exit $failed"#;
 impl Settings {
     /// Makes the changes, in their order; they are undone in the opposite one.
     pub(super) fn apply(changes: &[Change]) -> Result<Self, KernelTieringError> {
-        let mut command = Command::new("sh");
-        command.args(["-c", KEEPER, "sh"]);
+        let mut before = Vec::new();
         for change in changes.iter().rev() {
-            let before = match &change.at_end {
+            let value = match &change.at_end {
                 Some(value) => value.clone(),
                 None => read(&change.file)?,
             };
-            command.arg(&change.file).arg(before);
+            before.extend([change.file.clone().into_os_string(), value.into()]);
         }
-        command
-            .stdin(Stdio::piped())
-            .stdout(Stdio::null())
-            .stderr(Stdio::null());
-        // In a group of its own, which Ctrl-C does not reach.
-        let keeper = command.process_group(0).spawn();
+        let keeper = Keeper::start("the kernel's settings for tiering", PUT_BACK, before);
         let settings = Self {
-            keeper: keeper.map_err(KernelTieringError::Keeper)?,
+            _keeper: keeper.map_err(KernelTieringError::Keeper)?,
         };
         for change in changes {
             if let Some(value) = &change.value {
@@ -94,16 +84,6 @@ impl Settings {
             }
         }
         Ok(settings)
-    }
-}
-
-impl Drop for Settings {
-    fn drop(&mut self) {
-        drop(self.keeper.stdin.take());
-        let ended = self.keeper.wait();
-        if !ended.is_ok_and(|status| status.success()) {
-            tracing::warn!("some of the kernel's settings for tiering are not as they were");
-        }
     }
 }
 
@@ -162,6 +142,7 @@ const BUSY_PAUSE: Duration = Duration::from_millis(10);
 // Not under Miri, which starts no processes.
 #[cfg(all(test, not(miri)))]
 mod tests {
+    use std::process::Command;
     use std::time::Instant;
 
     use super::*;

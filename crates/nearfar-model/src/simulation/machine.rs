@@ -232,6 +232,19 @@ impl Machine {
         }
     }
 
+    /// The machine with prefetchers switched off.
+    #[must_use]
+    pub fn without_prefetchers(&self) -> Self {
+        let mut machine = self.clone();
+        machine.core.streamer_distance_lines = 0;
+        machine
+    }
+
+    /// Whether there are prefetchers.
+    pub(crate) fn has_prefetchers(&self) -> bool {
+        self.core.streamer_distance_lines > 0
+    }
+
     /// Whether the core of a thread is a part of one that it shares.
     pub(crate) fn is_part(&self, thread: usize) -> bool {
         thread < self.parts.cores as usize

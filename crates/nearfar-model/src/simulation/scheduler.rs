@@ -132,7 +132,9 @@ impl Simulation {
             .enumerate()
             .map(|(index, programs)| {
                 let core = &machine.core_of(index);
-                let completes_pairs = caches == Caches::Simulated && !machine.is_part(index);
+                let completes_pairs = caches == Caches::Simulated
+                    && !machine.is_part(index)
+                    && machine.has_prefetchers();
                 let caches = match caches {
                     Caches::Streaming => CoreCaches::streaming(),
                     Caches::Simulated => {

@@ -151,6 +151,9 @@ pub struct FieldArgs {
     /// What decides the order of random accesses.
     #[arg(long, value_name = "N", value_delimiter = ',')]
     seed: Vec<String>,
+    /// off: the processor's own prefetchers are switched off while it runs.
+    #[arg(long, value_name = "ON|OFF", value_delimiter = ',')]
+    prefetchers: Vec<String>,
     /// Bytes of the regions.
     #[arg(
         long = "region-size",
@@ -223,6 +226,7 @@ impl FieldArgs {
             ("volume", "--volume", self.volume.clone()),
             ("batch", "--batch", self.batch.clone()),
             ("seed", "--seed", self.seed.clone()),
+            ("prefetchers", "--prefetchers", self.prefetchers.clone()),
             ("size", "--region-size", self.size.clone()),
             ("pages", "--pages", self.pages.clone()),
             ("placement", "--placement", self.placement.clone()),

@@ -471,6 +471,33 @@ fn the_scan_runs_in_virtual_time_and_is_compared() {
     run(unknown).failed(9, &["geyer-rdma", "simulation"]);
 }
 
+#[test]
+fn prefetchers_are_switched_off_or_it_is_said_why_not() {
+    let time = ["measure", "--time", "5ms", "--region-size", "1MiB"];
+    let off = run([&time[..], &["--prefetchers", "off"]].concat());
+    if !Path::new("/dev/cpu/0/msr").exists() {
+        off.failed(2, &["prefetchers: prefetchers cannot be switched off"]);
+    }
+    run([&time[..], &["--prefetchers", "no"]].concat()).failed(2, &["\"no\"", "on or off"]);
+    let both = [
+        "measure",
+        "--profile",
+        "cxl-blades-1",
+        "--virtual",
+        "--prefetchers",
+        "on,off",
+        "--format",
+        "json",
+    ];
+    let (_, metrics) = read(run(both).succeeded().as_bytes()).expect("results");
+    let rates: Vec<f64> = metrics
+        .iter()
+        .filter(|one| one.metric == "bandwidth_bytes_per_s" && one.dimensions.contains_key("task"))
+        .filter_map(|one| one.value.get())
+        .collect();
+    assert!(rates.len() == 2 && rates[1] < rates[0] * 0.9, "{rates:?}");
+}
+
 /// One point that this machine and the model can run.
 const POINT: &str = "time = \"5ms\"\nrepetitions = 2\nbatch = \"64KiB\"\n\n[region.data]\n\
                      size = \"1MiB\"\n\n[task.one]\naccess = 4096\n";

@@ -24,7 +24,7 @@ pub(crate) use self::chain::{Chain, Walk};
 pub(crate) use self::copy::CopyKernel;
 pub(crate) use self::target::Target;
 pub(crate) use self::ticks::Ticks;
-pub(crate) use self::x86::{Kernel, fence, sampled};
+pub(crate) use self::x86::{Kernel, await_reads, fence, sampled};
 
 use std::fmt;
 use std::str::FromStr;
@@ -227,6 +227,23 @@ pub(crate) fn unit_bytes(operation: Operation, access_bytes: usize) -> usize {
 impl Kernel {
     /// Makes the accesses and waits for each of them before the next.
     pub(crate) fn run_fenced(&self, target: &Target<'_>, accesses: &Accesses) {
+        self.run_each(target, accesses, || (), fence);
+    }
+
+    /// Makes the accesses, each when all that was read before it is there, as if that told where it is.
+    pub(crate) fn run_dependent(&self, target: &Target<'_>, accesses: &Accesses) {
+        self.run_each(target, accesses, await_reads, || ());
+    }
+
+    /// Makes the accesses, and something before and behind each of them.
+    #[inline(always)]
+    fn run_each(
+        &self,
+        target: &Target<'_>,
+        accesses: &Accesses,
+        before: impl Fn(),
+        after: impl Fn(),
+    ) {
         for index in 0..accesses.count {
             let one = Accesses {
                 first_bytes: match accesses.pattern {
@@ -237,8 +254,9 @@ impl Kernel {
                 seed: accesses.seed.wrapping_add(STEP.wrapping_mul(index as u64)),
                 ..*accesses
             };
+            before();
             self.run(target, &one);
-            fence();
+            after();
         }
     }
 }

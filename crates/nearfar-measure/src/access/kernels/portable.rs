@@ -70,6 +70,11 @@ pub(crate) fn fence() {
     std::sync::atomic::fence(Ordering::SeqCst);
 }
 
+/// Waits until all reads are done.
+pub(crate) fn await_reads() {
+    fence();
+}
+
 /// Ticks of one access at `offset`.
 pub(crate) fn sampled(
     kernel: &Kernel,

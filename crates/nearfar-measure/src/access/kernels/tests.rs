@@ -57,6 +57,30 @@ fn writes_touch_what_they_should_and_nothing_else() {
 }
 
 #[test]
+fn accesses_that_are_waited_for_go_to_the_same_places() {
+    for pattern in [Pattern::Sequential, Pattern::Random] {
+        let kernel = Kernel::new(Operation::Write, 64);
+        let accesses = Accesses {
+            pattern,
+            first_bytes: 128,
+            count: 50,
+            access_bytes: 64,
+            seed: 7,
+        };
+        type Run = fn(&Kernel, &Target<'_>, &Accesses);
+        let written = |run: Run| {
+            let mut page = Page([0; 1 << 15]);
+            run(&kernel, &Target::new(&mut page.0), &accesses);
+            fence();
+            page.0
+        };
+        let plain = written(Kernel::run);
+        assert!(plain == written(Kernel::run_fenced), "{pattern:?}");
+        assert!(plain == written(Kernel::run_dependent), "{pattern:?}");
+    }
+}
+
+#[test]
 fn random_writes_reach_every_place() {
     for operation in writes() {
         for access_bytes in SIZES {

@@ -246,6 +246,13 @@ pub(crate) fn fence() {
     unsafe { asm!("mfence", options(nostack, preserves_flags)) };
 }
 
+/// Waits until all reads are done: nothing behind it begins before.
+#[inline(always)]
+pub(crate) fn await_reads() {
+    // SAFETY: part of x86-64.
+    unsafe { asm!("lfence", options(nostack, preserves_flags)) };
+}
+
 /// How an operation makes accesses of one size on this machine.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Kernel {

@@ -9,6 +9,7 @@ use nearfar_model::simulation::{Machine, MachineError};
 use super::host::Host;
 use crate::access::outcome::{Outcome, RegionFacts, Repetition};
 use crate::access::plan::{Plan, PlanTarget, PlannedRun};
+use crate::access::prefetchers::PrefetcherError;
 use crate::access::simulate::simulate;
 
 /// Why a run could not be made. What was done before remains valid.
@@ -36,6 +37,15 @@ pub enum ExecuteError {
         /// Why.
         #[source]
         source: nearfar_memory::sys::SysError,
+    },
+    /// Prefetchers that cannot be switched off after all.
+    #[error("{run}")]
+    Prefetchers {
+        /// The run.
+        run: String,
+        /// Why.
+        #[source]
+        source: PrefetcherError,
     },
     /// A run that the simulator does not take.
     #[error(transparent)]
@@ -165,7 +175,13 @@ impl<'a> Target<'a> {
     ) -> Result<Option<Repetition>, ExecuteError> {
         match self {
             Self::Host(host) => host.once(run, repetition, until),
-            Self::Simulated(machine) => Ok(simulate(machine, run, repetition, until.stop)?),
+            Self::Simulated(machine) if run.spec.prefetchers => {
+                Ok(simulate(machine, run, repetition, until.stop)?)
+            }
+            Self::Simulated(machine) => {
+                let machine = machine.without_prefetchers();
+                Ok(simulate(&machine, run, repetition, until.stop)?)
+            }
         }
     }
 

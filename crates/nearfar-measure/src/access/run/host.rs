@@ -16,6 +16,7 @@ use crate::access::kernels::Ticks;
 use crate::access::noise::{Noise, NoiseReport};
 use crate::access::outcome::{RegionFacts, Repetition};
 use crate::access::plan::PlannedRun;
+use crate::access::prefetchers::PrefetchersOff;
 
 /// This machine, with the regions of the run in progress.
 pub(crate) struct Host<'a> {
@@ -23,6 +24,8 @@ pub(crate) struct Host<'a> {
     models: &'a [(TierId, Arc<EmulatedTier>)],
     ticks: Ticks,
     memory: Memory,
+    /// Where the run in progress is to have none.
+    prefetchers: Option<PrefetchersOff>,
 }
 
 impl<'a> Host<'a> {
@@ -35,15 +38,26 @@ impl<'a> Host<'a> {
             models,
             ticks: Ticks::calibrate(),
             memory: Memory::default(),
+            prefetchers: None,
         }
     }
 
-    /// Gets and fills the regions of `run`; false if it was stopped.
+    /// Has prefetchers as `run` wants them, and gets and fills its regions; false if it was stopped.
     pub(super) fn prepare(
         &mut self,
         run: &PlannedRun,
         stop: &AtomicBool,
     ) -> Result<bool, ExecuteError> {
+        if run.spec.prefetchers {
+            self.prefetchers = None;
+        } else if self.prefetchers.is_none() {
+            let off = PrefetchersOff::switch();
+            let off = off.map_err(|source| ExecuteError::Prefetchers {
+                run: run.id(),
+                source,
+            })?;
+            self.prefetchers = Some(off);
+        }
         self.memory.prepare(self.system, run, stop)
     }
 

@@ -316,6 +316,8 @@ impl<'a> Worker<'a> {
         };
         if self.task.fence {
             kernel.run_fenced(target, accesses);
+        } else if spec.depends {
+            kernel.run_dependent(target, accesses);
         } else {
             kernel.run(target, accesses);
         }

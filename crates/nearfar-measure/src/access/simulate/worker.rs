@@ -244,6 +244,7 @@ impl Worker {
         if let Some(interval_ps) = self.given.line_interval_ps {
             made = self.line_by_line(made, interval_ps);
         }
+        made.depends |= step.depends;
         if operation == Operation::WriteFlush {
             self.flush(address, bytes, is_timed);
         } else if is_timed || task.fence {

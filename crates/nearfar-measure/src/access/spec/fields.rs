@@ -20,7 +20,7 @@ const fn field(name: &'static str, default: &'static str, help: &'static str) ->
 }
 
 /// Settings of the whole run, at the top of a file.
-pub const RUN: [Field; 6] = [
+pub const RUN: [Field; 7] = [
     field("name", "access", "a name for the results"),
     field(
         "repetitions",
@@ -39,6 +39,11 @@ pub const RUN: [Field; 6] = [
         "bytes that a thread takes from the queue at a time",
     ),
     field("seed", "1", "what decides the order of random accesses"),
+    field(
+        "prefetchers",
+        "on",
+        "off: the processor's own prefetchers are switched off while it runs",
+    ),
 ];
 
 /// Settings of a region: `[region.NAME]`.
@@ -118,7 +123,7 @@ pub const TASK: [Field; 13] = [
 ];
 
 /// Settings of one operation of a chain: `[[task.NAME.steps]]`.
-pub const STEP: [Field; 5] = [
+pub const STEP: [Field; 6] = [
     field("operation", "read", "as of a task"),
     field("pattern", "random", "as of a task"),
     field("access", "64", "as of a task"),
@@ -131,6 +136,11 @@ pub const STEP: [Field; 5] = [
         "count",
         "1",
         "how often it is made before the next operation",
+    ),
+    field(
+        "depends",
+        "false",
+        "whether each access waits for what was read before it, as for where it is",
     ),
 ];
 

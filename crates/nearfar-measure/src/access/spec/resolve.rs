@@ -87,6 +87,8 @@ pub struct StepSpec {
     pub source: Option<usize>,
     /// How often it is made before the next operation.
     pub count: usize,
+    /// Whether each access waits for all that the thread has read before it.
+    pub depends: bool,
 }
 
 /// A task as it is meant.
@@ -136,6 +138,8 @@ pub struct RunSpec {
     pub batch_bytes: u64,
     /// What decides the order of random accesses.
     pub seed: u64,
+    /// Whether the processor prefetches by itself, as it is set up to; else that is switched off.
+    pub prefetchers: bool,
     /// Its regions; at least one.
     pub regions: Vec<RegionSpec>,
     /// Its tasks; at least one.
@@ -234,6 +238,14 @@ fn boolean(text: &str) -> Result<bool, String> {
         .map_err(|_| format!("{text:?}: write true or false"))
 }
 
+fn on_or_off(text: &str) -> Result<bool, String> {
+    match text {
+        "on" => Ok(true),
+        "off" => Ok(false),
+        other => Err(format!("{other:?}: write on or off")),
+    }
+}
+
 fn pin(text: &str) -> Result<Pin, String> {
     match text {
         "auto" => Ok(Pin::Auto),
@@ -281,6 +293,7 @@ pub(super) fn resolve(
         length: volume.map_or(Length::Time(time), Length::Volume),
         batch_bytes,
         seed: run.parse("seed", integer(0..=u64::MAX))?,
+        prefetchers: run.parse("prefetchers", on_or_off)?,
         regions,
         tasks,
         origins: origins(document),
@@ -347,6 +360,7 @@ fn task(section: &TaskSection, regions: &[RegionSpec]) -> Result<TaskSpec, SpecE
         };
         let count = fields.parse("count", integer(1..=REPETITIONS_MAX))?;
         let mut step = step(&fields, regions, count as usize)?;
+        step.depends = fields.parse("depends", boolean)?;
         if !settings.contains_key("region") {
             step.regions = own.regions[..1].to_vec();
         }
@@ -433,6 +447,7 @@ fn step(fields: &Fields<'_>, regions: &[RegionSpec], count: usize) -> Result<Ste
         regions,
         source,
         count,
+        depends: false,
     })
 }
 

@@ -55,6 +55,7 @@ struct Limits {
     l2_queue: usize,
     turnaround: Ps,
     trigger: u32,
+    /// 0 where there are no prefetchers.
     distance: u8,
     l1_hit: Ps,
     l2_hit: Ps,

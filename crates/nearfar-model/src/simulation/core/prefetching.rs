@@ -45,6 +45,9 @@ impl VirtualCore {
         let at = self
             .streams
             .touch(page, line_in_page(line), || map.device(page));
+        if self.limits.distance == 0 {
+            return (at, false);
+        }
         let run = self.streams.get(at).run;
         if run < self.limits.trigger {
             // The spatial prefetcher completes pairs of lines.
