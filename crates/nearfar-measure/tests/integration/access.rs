@@ -252,6 +252,31 @@ fn chains_of_operations_and_tasks_side_by_side() {
 }
 
 #[test]
+fn passes_through_dependent_steps_are_timed() {
+    let steps = "[region.a]\nsize = \"1MiB\"\n[region.b]\nsize = \"1MiB\"\n[task.walk]\npin = \"none\"\nsample = 40\n\
+                 [[task.walk.steps]]\nregion = \"a\"\ndepends = true\ncount = 3\n\
+                 [[task.walk.steps]]\nregion = \"b\"\ndepends = true\naccess = 256\n";
+    let text = format!("time = \"5ms\"\nrepetitions = 2\nbatch = \"64KiB\"\n{steps}");
+    let (_, outcome) = &run(&plan(&text)).outcomes[0];
+    let latencies = outcome.tasks[0].latencies.expect("passes were timed");
+    assert!(
+        latencies.samples > 0 && latencies.mean_ns > 0.0,
+        "{latencies:?}"
+    );
+    let far = text.replace("[region.b]\n", "[region.b]\nplacement = \"far\"\n");
+    let untimed = far.replace("sample = 40\n", "");
+    let error = plan_with(&untimed, Some("cxl-blades-1"))
+        .map(|_| ())
+        .unwrap_err();
+    assert!(
+        error.contains("task.walk.steps.1.depends") && error.contains("--virtual"),
+        "{error}"
+    );
+    let mix = "[task.one]\nsample = 3\nwrites = \"5%\"\n";
+    assert!(refused(&format!("[region.a]\nsize = \"1MiB\"\n{mix}")).contains("not of a mix"));
+}
+
+#[test]
 fn sampled_latencies_have_percentiles() {
     for operation in ["read", "chase", "write-flush"] {
         let text =

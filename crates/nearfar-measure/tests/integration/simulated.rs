@@ -289,6 +289,45 @@ fn dependent_steps_take_the_latency_of_each_and_independent_ones_overlap() {
 }
 
 #[test]
+fn passes_through_a_chain_are_timed_as_a_whole() {
+    let median_ns = |depends: bool, sample: u64| {
+        let step =
+            format!("[[task.walk.steps]]\nregion = \"a\"\naccess = 256\ndepends = {depends}\n");
+        let text = format!(
+            "repetitions = 1\n[region.a]\nsize = \"7GiB\"\nplacement = \"far\"\n[task.walk]\nsample = {sample}\n\
+             {step}count = 3\n{step}"
+        );
+        let found = run(&text)
+            .metrics
+            .into_iter()
+            .find(|one| one.metric == "sampled_latency_ns" && one.dimensions["percentile"] == 50.0);
+        found.and_then(|one| one.value.get()).expect("a latency")
+    };
+    let one_ns = {
+        let text = "repetitions = 1\n[region.a]\nsize = \"7GiB\"\nplacement = \"far\"\n[task.one]\n\
+                    pattern = \"random\"\nsample = 4\n";
+        let metrics = run(text).metrics;
+        let found = metrics
+            .iter()
+            .find(|one| one.metric == "sampled_latency_ns" && one.dimensions["percentile"] == 50.0);
+        found.and_then(|one| one.value.get()).expect("a latency")
+    };
+    // Four accesses one after the other, and four lines of each together.
+    for sample in [1, 7, 40] {
+        let pass_ns = median_ns(true, sample);
+        assert!(
+            (3.9..=5.0).contains(&(pass_ns / one_ns)),
+            "{sample}: {pass_ns} {one_ns}"
+        );
+    }
+    let together_ns = median_ns(false, 40);
+    assert!(
+        (1.0..=2.0).contains(&(together_ns / one_ns)),
+        "{together_ns} {one_ns}"
+    );
+}
+
+#[test]
 fn without_prefetchers_sequences_are_slower_and_random_lines_are_not() {
     let rate = |pattern: &str, prefetchers: &str| {
         let text = format!(

@@ -75,7 +75,8 @@ pub struct Operation {
     pub depends: bool,
     /// Waits for all operations before, and later ones wait for it.
     pub fenced: bool,
-    /// Its latency is recorded.
+    /// Its latency is recorded. Of [`Access::Compute`], which takes none, that of all operations between one that is
+    /// sampled and the next, which have to be fenced.
     pub sampled: bool,
 }
 

@@ -224,6 +224,15 @@ pub(crate) fn unit_bytes(operation: Operation, access_bytes: usize) -> usize {
     }
 }
 
+/// Ticks of all that `work` accesses, with everything before it done and itself waited for.
+pub(crate) fn timed(work: impl FnOnce()) -> u64 {
+    fence();
+    let began = ticks::before();
+    work();
+    fence();
+    ticks::after() - began
+}
+
 impl Kernel {
     /// Makes the accesses and waits for each of them before the next.
     pub(crate) fn run_fenced(&self, target: &Target<'_>, accesses: &Accesses) {

@@ -12,7 +12,7 @@ use super::execute::Until;
 use super::memory::{Accessed, Emulated};
 use super::queue::{Batch, Queue};
 use crate::access::kernels::{
-    Accesses, Chain, CopyKernel, Kernel, Operation, Pattern, Target, Ticks, fence, sampled,
+    Accesses, Chain, CopyKernel, Kernel, Operation, Pattern, Target, Ticks, fence, sampled, timed,
 };
 use crate::access::noise::ThreadNoise;
 use crate::access::plan::PlannedRun;
@@ -218,12 +218,23 @@ impl<'a> Worker<'a> {
             self.accesses += elements;
             return;
         }
+        let accesses = self.steps.iter().map(|step| step.spec.count as u64).sum();
         for element in done..done + elements {
-            for step in 0..self.steps.len() {
-                let count = self.steps[step].spec.count as u64;
-                self.step(step, batch, element * count, count);
-                self.accesses += count;
+            if self.due_sample(accesses) {
+                let ticks = timed(|| self.pass(batch, element));
+                self.samples.push(self.shared.ticks.ns(ticks) as f32);
+            } else {
+                self.pass(batch, element);
             }
+            self.accesses += accesses;
+        }
+    }
+
+    /// Once through the chain.
+    fn pass(&mut self, batch: Batch, element: u64) {
+        for step in 0..self.steps.len() {
+            let count = self.steps[step].spec.count as u64;
+            self.step(step, batch, element * count, count);
         }
     }
 

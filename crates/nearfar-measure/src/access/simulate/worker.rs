@@ -73,6 +73,8 @@ pub(super) struct Worker {
     slice_stores: bool,
     owed_writes: f64,
     pending: VecDeque<Simulated>,
+    /// The pass through a chain is timed.
+    is_timing: bool,
 }
 
 impl Worker {
@@ -96,6 +98,7 @@ impl Worker {
             slice_stores: false,
             owed_writes: 0.0,
             pending: VecDeque::new(),
+            is_timing: false,
             given,
         };
         worker.take_batch();
@@ -200,6 +203,23 @@ impl Worker {
         self.slice_stores
     }
 
+    /// Whether the current access is the first of a pass through a chain that is to be timed.
+    fn times_pass(&self) -> bool {
+        let task = &self.given.task;
+        let Some(every) = task.sample_every.filter(|_| task.is_chain()) else {
+            return false;
+        };
+        let before = self.given.tally.accesses.get();
+        let pass = task.steps.iter().map(|step| step.count as u64).sum::<u64>();
+        self.step == 0 && self.within == 0 && before / every != (before + pass) / every
+    }
+
+    /// Whether the current access is the last of a pass through a chain.
+    fn ends_pass(&self) -> bool {
+        let steps = &self.given.task.steps;
+        self.step + 1 == steps.len() && self.within + 1 == steps[self.step].count as u64
+    }
+
     /// The operations of the current access: the first of them, and the others as pending.
     fn access(&mut self) -> Simulated {
         let task = Rc::clone(&self.given.task);
@@ -238,9 +258,10 @@ impl Worker {
                 self.copy(step, operation, address, ends_line)
             }
         };
-        let is_timed = task
-            .sample_every
-            .is_some_and(|every| accesses.is_multiple_of(every));
+        let is_timed = !task.is_chain()
+            && task
+                .sample_every
+                .is_some_and(|every| accesses.is_multiple_of(every));
         if let Some(interval_ps) = self.given.line_interval_ps {
             made = self.line_by_line(made, interval_ps);
         }
@@ -341,6 +362,15 @@ impl Worker {
     }
 }
 
+/// A moment at which all accesses are done, from which or until which a pass is timed.
+fn moment() -> Simulated {
+    Simulated {
+        fenced: true,
+        sampled: true,
+        ..Simulated::new(Access::Compute, 0, 0)
+    }
+}
+
 impl Program for Worker {
     fn next_operation(&mut self) -> Option<Simulated> {
         if let Some(operation) = self.pending.pop_front() {
@@ -351,7 +381,18 @@ impl Program for Worker {
             self.end();
             return None;
         }
-        let operation = self.access();
+        let begins_timing = self.times_pass();
+        let mut operation = self.access();
+        if begins_timing {
+            self.is_timing = true;
+            self.given.timed.borrow_mut().push(self.given.index);
+            self.pending
+                .push_front(std::mem::replace(&mut operation, moment()));
+        }
+        if self.is_timing && self.ends_pass() {
+            self.is_timing = false;
+            self.pending.push_back(moment());
+        }
         if !self.advance() {
             self.batch = None;
         }

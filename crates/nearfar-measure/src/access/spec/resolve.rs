@@ -383,8 +383,8 @@ fn task(section: &TaskSection, regions: &[RegionSpec]) -> Result<TaskSpec, SpecE
         return Err(fields.error("writes", message));
     }
     let sample_every = fields.parse("sample", integer(0..=u64::MAX))?;
-    if sample_every > 0 && (steps.len() > 1 || writes_share.is_some()) {
-        let message = "single accesses are timed of one operation, not of chains or mixes";
+    if sample_every > 0 && writes_share.is_some() {
+        let message = "accesses are timed of one operation or of a chain, not of a mix";
         return Err(fields.error("sample", message.to_owned()));
     }
     let fence = fields.parse("fence", boolean)?;

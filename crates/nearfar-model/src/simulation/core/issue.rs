@@ -12,7 +12,7 @@ impl VirtualCore {
     /// Issues the head; false if the L2 queue has no place for it.
     #[inline]
     pub(super) fn issue<const CACHED: bool>(&mut self, now: Ps, shared: &mut Shared) -> bool {
-        let slot = *self.window.head();
+        let mut slot = *self.window.head();
         if !CACHED && slot.is_plain_load() && self.slots.is_none() && self.waits.is_none() {
             return self.issue_plain_load(now, slot, shared);
         }
@@ -27,6 +27,10 @@ impl VirtualCore {
         let Some(done) = self.carry_out::<CACHED>(now, slot, shared) else {
             return false;
         };
+        if slot.action == Action::Compute && slot.flags & flags::SAMPLED != 0 {
+            self.time_together(now);
+            slot.flags &= !flags::SAMPLED;
+        }
         if let Some((waits, waited)) = self.waits.as_mut().zip(waited) {
             waits.lines += 1;
             waits.fill_buffers += waited.0;
@@ -102,6 +106,18 @@ impl VirtualCore {
             }
             Action::Write => self.send(now, slot, shared),
         })
+    }
+
+    /// Begins to time operations together, or notes how long those before have taken.
+    #[cold]
+    fn time_together(&mut self, now: Ps) {
+        match self.timed_from.take() {
+            None => self.timed_from = Some(now),
+            Some(from) => {
+                let done = self.ordered_done.max(self.issued_at);
+                self.samples.push(done - from);
+            }
+        }
     }
 
     /// Tells the counting of slots of what was issued: what it waits for, if that is memory.

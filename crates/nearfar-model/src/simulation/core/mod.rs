@@ -105,6 +105,8 @@ pub(crate) struct VirtualCore {
     /// When all loads and stores are done, without prefetches and loads on wrong paths.
     ordered_done: Ps,
     fence_until: Ps,
+    /// When operations began that are timed together.
+    timed_from: Option<Ps>,
     pub samples: Vec<Ps>,
     pub counts: CoreCounts,
     /// Where issue slots go, if asked for.
@@ -170,6 +172,7 @@ impl VirtualCore {
             all_done: 0,
             ordered_done: 0,
             fence_until: 0,
+            timed_from: None,
             samples: Vec::new(),
             counts: CoreCounts::default(),
             slots: None,
