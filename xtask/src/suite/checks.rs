@@ -321,7 +321,7 @@ wait",
     ),
     Check {
         limit_seconds: 400,
-        ..tests(
+        ..tests_apart(
             "far-node",
             "benchmarks beside the model",
             PROGRAM,
@@ -367,6 +367,18 @@ wait",
         MEMORY,
         &["a_heap_on_two_nodes_uses_both"],
     ),
+    Check {
+        limit_seconds: 600,
+        ..tests_apart(
+            "two-sockets",
+            TREES,
+            INDEX,
+            &[
+                "every_page_of_a_tree_on_three_tiers_lies_on_a_node_of_its_tier",
+                "a_placer_moves_hot_leaves_from_tier_to_tier",
+            ],
+        )
+    },
     tests(
         "cxl-node",
         DISCOVERY,
@@ -453,6 +465,19 @@ wait",
             tests: [
                 "a_node_keeps_its_tables_in_the_common_memory_until_its_host_is_killed",
                 "the_other_node_reads_them_there",
+            ],
+        },
+        limit_seconds: 400,
+        ci: true,
+    },
+    Check {
+        topology: "two-hosts",
+        feature: "a server's host is killed, another server takes over",
+        work: Work::Failover {
+            package: PROGRAM,
+            tests: [
+                "a_server_keeps_its_tables_in_the_common_memory_until_its_host_is_killed",
+                "a_server_that_stands_by_on_the_other_host_takes_over",
             ],
         },
         limit_seconds: 400,

@@ -83,7 +83,12 @@ impl Identity {
         if memory.load(WORDS) != checksum::of_words(id, &words) {
             return Err(not_a_pool("its first page is damaged"));
         }
-        if words[3] != memory.bytes() {
+        // A pool need not take all of a device.
+        let has_its_size = match memory.is_device() {
+            true => words[3] <= memory.bytes(),
+            false => words[3] == memory.bytes(),
+        };
+        if !has_its_size {
             return Err(not_a_pool("it has another size than it was made with"));
         }
         Ok(Self {

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use super::medium::Medium;
-use crate::sys::{self, SharedFile, SharedMapping, SysError};
+use crate::sys::{self, SharedFile, SharedKind, SharedMapping, SysError};
 
 const WORD_BYTES: usize = 8;
 const LINE_WORDS: usize = 8;
@@ -68,6 +68,14 @@ impl PoolMemory {
         Self {
             backing: Backing::Mapped { map, file, medium },
             is_locked: AtomicBool::new(false),
+        }
+    }
+
+    /// Whether it is mapped from a DAX device, as a whole.
+    pub(super) fn is_device(&self) -> bool {
+        match &self.backing {
+            Backing::Mapped { file, .. } => file.kind() == SharedKind::DaxDevice,
+            Backing::Simulated(_) => false,
         }
     }
 

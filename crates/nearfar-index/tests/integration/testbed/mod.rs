@@ -4,3 +4,4 @@
 mod cxl_node;
 mod far_node;
 mod trees;
+mod two_sockets;

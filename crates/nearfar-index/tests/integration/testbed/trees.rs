@@ -17,10 +17,10 @@ const KEYS: u64 = 40_000;
 const HOT: Range<u64> = 10_000..12_000;
 const MAINTAINER: Duration = Duration::from_millis(100);
 
-/// Near memory of the machine, and a farther tier of it.
+/// Near memory of the machine, and farther tiers of it, the farthest last.
 struct Tiers {
     system: Arc<MemorySystem>,
-    tiers: [TierId; 2],
+    tiers: Vec<TierId>,
 }
 
 fn tier(index: usize) -> TierId {
@@ -28,31 +28,40 @@ fn tier(index: usize) -> TierId {
 }
 
 impl Tiers {
-    fn new(far: &str) -> Self {
+    fn new(far: &[&str]) -> Self {
         let topology = Topology::this_machine().unwrap();
         let system = MemorySystem::new(&topology, &Budgets::new()).unwrap();
-        let tiers = ["near", far].map(|name| system.tier(name).unwrap());
+        let names = std::iter::once(&"near").chain(far);
+        let tiers = names.map(|name| system.tier(name).unwrap()).collect();
         Self { system, tiers }
     }
 
-    /// Heaps on both, of which so many bytes may be taken near.
-    fn memory(&self, near_bytes: u64) -> NodeMemory {
+    /// The farthest of them.
+    fn last(&self) -> TierId {
+        tier(self.tiers.len() - 1)
+    }
+
+    /// Heaps on all of them, of which so many bytes may be taken on each but the farthest.
+    fn memory(&self, bytes: u64) -> NodeMemory {
         let options = HeapOptions {
             reserve_bytes: Some(HEAP_BYTES as usize),
             ..HeapOptions::default()
         };
-        let heap = |tier| TierHeap::new(&self.system, tier, options).unwrap();
-        let [near, far] = self.tiers.map(heap);
-        NodeMemory::on_heaps(vec![(near, near_bytes), (far, HEAP_BYTES)])
+        let heaps = self.tiers.iter().enumerate().map(|(index, of_system)| {
+            let heap = TierHeap::new(&self.system, *of_system, options).unwrap();
+            let is_last = tier(index) == self.last();
+            (heap, if is_last { HEAP_BYTES } else { bytes })
+        });
+        NodeMemory::on_heaps(heaps.collect())
     }
 
     /// Asks the kernel for all pages of a memory: each is on a node of its tier, and there are as many as blocks need.
     fn check_pages(&self, memory: &NodeMemory) {
         memory.quiesce();
-        for (index, of_system) in self.tiers.into_iter().enumerate() {
+        for (index, of_system) in self.tiers.iter().enumerate() {
             let tier = tier(index);
             let by_node = bytes_by_node(&memory.addresses(tier).unwrap()).unwrap();
-            let nodes = self.system.nodes(of_system);
+            let nodes = self.system.nodes(*of_system);
             let elsewhere = by_node.keys().find(|node| !nodes.contains(node));
             assert_eq!(elsewhere, None, "{tier} is of {nodes:?}: {by_node:?}");
             let (bytes, used) = (
@@ -90,24 +99,23 @@ fn leaves<T: Tree>(tree: &T) -> Vec<(T::Node, TierId)> {
     leaves
 }
 
-/// Trees whose nodes are born on both tiers in turn, and of which all leaves then go to one and to the other.
-pub fn check_every_page(far: &str) {
+/// Trees whose nodes are born on all tiers in turn, and of which all leaves then go to one after the other.
+pub fn check_every_page(far: &[&str]) {
     let tiers = Tiers::new(far);
-    let check = |memory: &NodeMemory| tiers.check_pages(memory);
     let memory = || tiers.memory(HEAP_BYTES);
-    let both = || Frontend::new(Allocation::Interleaved(vec![1, 1]), Tracking::Off, tier(1));
-    move_all_leaves(&Art::<u64>::with_memory(memory(), both()), check);
-    move_all_leaves(
-        &BPlusTree::<u64>::with_memory(memory(), both()).unwrap(),
-        check,
-    );
-    move_all_leaves(&Masstree::<u64>::with_memory(memory(), both()), check);
+    let in_turn = Allocation::Interleaved(vec![1; tiers.tiers.len()]);
+    let all = || Frontend::new(in_turn.clone(), Tracking::Off, tiers.last());
+    move_all_leaves(&Art::<u64>::with_memory(memory(), all()), &tiers);
+    let btree = BPlusTree::<u64>::with_memory(memory(), all()).unwrap();
+    move_all_leaves(&btree, &tiers);
+    move_all_leaves(&Masstree::<u64>::with_memory(memory(), all()), &tiers);
 }
 
-fn move_all_leaves(tree: &impl Tree, check: impl Fn(&NodeMemory)) {
+fn move_all_leaves(tree: &impl Tree, tiers: &Tiers) {
+    let check = |memory: &NodeMemory| tiers.check_pages(memory);
     fill(tree);
     check(tree.memory());
-    for to in [tier(1), tier(0)] {
+    for to in (0..tiers.tiers.len()).rev().map(tier) {
         for (leaf, _) in leaves(tree) {
             tree.migrate(&leaf, to, false).unwrap();
         }
@@ -117,21 +125,20 @@ fn move_all_leaves(tree: &impl Tree, check: impl Fn(&NodeMemory)) {
     }
 }
 
-/// Trees with room for a quarter of them near, some of whose keys are read again and again while a placer looks.
-pub fn check_placement(far: &str) {
+/// Trees with room for a quarter of them near, and on each tier between, some of whose keys are read again and again while a
+/// placer looks.
+pub fn check_placement(far: &[&str]) {
     let tiers = Tiers::new(far);
-    let check = |memory: &NodeMemory| tiers.check_pages(memory);
-    let far_first = || Frontend::new(Allocation::Bound(tier(1)), Tracking::Off, tier(1));
+    let last = tiers.last();
+    let far_first = || Frontend::new(Allocation::Bound(last), Tracking::Off, last);
     let memory = || tiers.memory(1 << 19);
-    place(&Art::<u64>::with_memory(memory(), far_first()), check);
-    place(
-        &BPlusTree::<u64>::with_memory(memory(), far_first()).unwrap(),
-        check,
-    );
-    place(&Masstree::<u64>::with_memory(memory(), far_first()), check);
+    place(&Art::<u64>::with_memory(memory(), far_first()), &tiers);
+    let btree = BPlusTree::<u64>::with_memory(memory(), far_first()).unwrap();
+    place(&btree, &tiers);
+    place(&Masstree::<u64>::with_memory(memory(), far_first()), &tiers);
 }
 
-fn place(tree: &impl Tree, check: impl Fn(&NodeMemory)) {
+fn place(tree: &impl Tree, tiers: &Tiers) {
     fill(tree);
     let used = |index| tree.memory().ledger(tier(index)).used_bytes();
     assert_eq!(used(0), 0, "nothing was born near");
@@ -142,11 +149,9 @@ fn place(tree: &impl Tree, check: impl Fn(&NodeMemory)) {
         }
         placer.step(step * MAINTAINER);
     }
-    check(tree.memory());
+    tiers.check_pages(tree.memory());
     let moved = placer.statistics().tiers[0].moves.promoted_nodes;
-    assert!(
-        moved > 0 && used(0) > 0 && used(1) > 0,
-        "{moved} nodes moved"
-    );
+    let is_everywhere = (0..tiers.tiers.len()).all(|index| used(index) > 0);
+    assert!(moved > 0 && is_everywhere, "{moved} nodes moved");
     read(tree, 0..KEYS);
 }

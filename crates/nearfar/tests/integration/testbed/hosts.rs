@@ -6,6 +6,8 @@ use std::time::{Duration, Instant};
 
 /// Written when the first machine may be killed.
 pub const PUBLISHED: &str = "/shared/published";
+/// Told to the second machine when the first one is gone.
+pub const TAKE_OVER: &str = "/shared/take-over";
 /// What a machine gets for its part. Under emulation, a program takes seconds to start.
 pub const PATIENCE: Duration = Duration::from_secs(240);
 

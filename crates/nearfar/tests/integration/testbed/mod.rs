@@ -7,4 +7,5 @@ mod hosts;
 mod one_node;
 mod rdma_hosts;
 mod storage;
+mod take_over;
 mod two_hosts;

@@ -1,5 +1,6 @@
 //! Two machines over one CXL memory, `/dev/dax0.0` in both, and one network: the node of a cluster on 10.0.0.1 keeps its
-//! tables in a pool in that memory, and that on 10.0.0.2 reads replicated tables there. Then the first machine is killed.
+//! tables in a pool in that memory, and that on 10.0.0.2 reads replicated tables there; or a server on the one has another
+//! on the other stand by. Then the first machine is killed.
 
 use std::ffi::OsString;
 use std::net::SocketAddr;
@@ -9,7 +10,8 @@ use std::time::Instant;
 use nearfar_bench::cluster::{metric_of, query_rows, write_cluster};
 use nearfar_bench::server_process::ServerProcess;
 
-use super::hosts::{PATIENCE, PUBLISHED, publish, until_there};
+use super::hosts::{PATIENCE, PUBLISHED, TAKE_OVER, publish, until_there};
+use super::take_over;
 use crate::cluster::{joined, texts};
 use crate::support::program;
 
@@ -18,8 +20,6 @@ const FOLDER: &str = "/shared/cluster";
 /// Written when the cluster's files are there, and when its tables are.
 const WRITTEN: &str = "/shared/written";
 const LOADED: &str = "/shared/loaded";
-/// Told to the second machine when the first one is gone.
-const TAKE_OVER: &str = "/shared/take-over";
 const ROWS: u64 = 3_000;
 
 fn start(node: &str, pool: &[&str]) -> ServerProcess {
@@ -118,4 +118,16 @@ fn the_other_node_reads_them_there() {
     let refused = query_rows(node.address, "INSERT INTO big VALUES (1, 'x')");
     let refused = refused.expect_err("a node is gone").to_string();
     assert!(refused.contains("`w1`"), "{refused}");
+}
+
+#[test]
+#[ignore = "needs the topology two-hosts: cargo xtask testbed two-hosts"]
+fn a_server_keeps_its_tables_in_the_common_memory_until_its_host_is_killed() {
+    take_over::serve_until_killed();
+}
+
+#[test]
+#[ignore = "needs the topology two-hosts: cargo xtask testbed two-hosts"]
+fn a_server_that_stands_by_on_the_other_host_takes_over() {
+    take_over::stand_by_and_take_over();
 }
