@@ -1,9 +1,9 @@
 //! Passes over columns in virtual time: the filtering scan of `nearfar-kernels` on virtual threads, and a plain read.
 //!
-//! Each thread passes once over a column of its own, as in weisgut-2025, section 5.2, and all begin at the same time. No
-//! cache has anything of it, so that only columns can be modelled that caches do not hold. Columns that are long are
-//! followed in part, with pages that are smaller by as much: the pages of a placement come in the same order and in the same
-//! proportion.
+//! Each thread passes once over a column of its own, as in weisgut-2025, section 5.2, and all begin at the same time; their
+//! rates are added. No cache has anything of a column, so that only columns can be modelled that caches do not hold.
+//! Columns that are long are followed in part, with pages that are smaller by as much: the pages of a placement come in the
+//! same order and in the same proportion.
 
 use std::collections::BTreeMap;
 
@@ -22,8 +22,11 @@ use crate::access::{DevicePages, DeviceTiers, HUGE_PAGE_BYTES, Mistake, PAGE_BYT
 const FOLLOWED_BYTES_MAX: u64 = 32 << 20;
 const FOLLOWED_BYTES_IN_ALL: u64 = 256 << 20;
 
-/// Columns and positions that have at least this many times the bytes of all caches are not found in them.
+/// Columns that have at least this many times the bytes of all caches are not found in them.
 const CACHES_FACTOR: u64 = 2;
+
+/// Values of a line.
+const LINE_VALUES: usize = 16;
 
 /// Addresses between the columns, and between a column and its positions, in the model.
 const SPACING_BYTES: usize = 1 << 34;
@@ -137,23 +140,30 @@ impl ModelledColumns {
         [("placement", &self.columns), ("positions", &self.positions)]
     }
 
-    /// Refuses columns that caches would hold in part.
+    /// Refuses columns that caches would hold in part, and those of which too little would be followed.
     fn check_bytes(&self, machine: &Machine) -> Result<(), ModelledColumnsError> {
         let cores = self.threads.min(machine.cores as usize);
         let caches = machine.l3_bytes + cores as u64 * machine.core.l2_bytes;
-        // Each thread has positions too.
-        let least = CACHES_FACTOR * caches / (2 * self.threads as u64);
+        let least = CACHES_FACTOR * caches / self.threads as u64;
+        // Pages are no smaller than those of the model.
+        let most = HUGE_PAGE_BYTES / PAGE_BYTES * self.followed_bytes();
         let (bytes, profile) = (self.column_bytes, &machine.profile);
-        if bytes < least {
-            let reason = format!(
+        let mib = |bytes: u64| bytes.div_ceil(1 << 20);
+        let reason = if !bytes.is_multiple_of(PAGE_BYTES) {
+            format!("{bytes} bytes: give a multiple of {PAGE_BYTES}")
+        } else if bytes < least {
+            format!(
                 "{bytes} bytes: caches of profile {profile} would hold part of it, which is not modelled; give \
                  at least {} MiB",
-                least.div_ceil(1 << 20)
-            );
-            let field = "column";
-            return Err(ModelledColumnsError::Refused { field, reason });
-        }
-        Ok(())
+                mib(least)
+            )
+        } else if bytes > most {
+            format!("{bytes} bytes: give at most {} MiB", mib(most))
+        } else {
+            return Ok(());
+        };
+        let field = "column";
+        Err(ModelledColumnsError::Refused { field, reason })
     }
 
     fn followed_bytes(&self) -> u64 {
@@ -165,7 +175,7 @@ impl ModelledColumns {
     /// Bytes of a page, smaller where less is followed.
     fn page_bytes(&self, followed: u64) -> u64 {
         let scaled = HUGE_PAGE_BYTES as f64 * (followed as f64 / self.column_bytes as f64);
-        (scaled / PAGE_BYTES as f64).round().max(1.0) as u64 * PAGE_BYTES
+        (scaled / PAGE_BYTES as f64).round() as u64 * PAGE_BYTES
     }
 }
 
@@ -193,10 +203,15 @@ impl PlannedColumns {
         };
         let scan = Scan::new().with_stores(stores);
         self.pass(|probe, addresses| {
-            let mut positions = vec![0; values.values.len()];
+            // As the real ones do, they begin at a line.
+            let mut positions = vec![0_u32; values.values.len() + LINE_VALUES];
+            let before = positions
+                .as_ptr()
+                .align_offset(LINE_VALUES * size_of::<u32>());
+            let positions = &mut positions[before..];
             let mut filter = values.probe(probe, addresses).with_stores(reported);
             filter.begin(&values.values);
-            scan.less_than(&values.values, values.bound, 0, &mut positions, &filter)
+            scan.less_than(&values.values, values.bound, 0, positions, &filter)
                 .expect("there is room for all positions");
         })
     }
@@ -234,8 +249,11 @@ impl PlannedColumns {
         let outcome = self
             .machine
             .run_with(Caches::Streaming, &buffers, closures)?;
-        let bytes = self.followed_bytes * self.threads;
-        Ok(bytes as f64 / (outcome.elapsed_ns * 1e-9))
+        let cores = outcome.load_bytes_by_core.iter();
+        let cores = cores.zip(&outcome.ended_ns_by_core);
+        Ok(cores
+            .map(|(bytes, ended_ns)| *bytes as f64 / (ended_ns * 1e-9))
+            .sum())
     }
 }
 
@@ -288,7 +306,7 @@ mod tests {
     fn columns(placement: &str, positions: &str) -> ModelledColumns {
         ModelledColumns {
             threads: 4,
-            column_bytes: 20 << 20,
+            column_bytes: 40 << 20,
             columns: placement.parse().unwrap(),
             positions: positions.parse().unwrap(),
         }
@@ -364,11 +382,19 @@ mod tests {
             ..columns("near", "near")
         };
         assert!(error(small).to_string().contains("column: 1048576 bytes"));
-        let huge = ModelledColumns {
-            column_bytes: 1 << 45,
-            ..columns("far", "near")
-        };
-        assert!(error(huge).to_string().contains("tier"));
+        for (column_bytes, threads, told) in [
+            ((20 << 20) + 4, 4, "multiple of 4096"),
+            (1 << 45, 4, "at most 16384 MiB"),
+            (12 << 30, 8, "tier far"),
+        ] {
+            let columns = ModelledColumns {
+                column_bytes,
+                threads,
+                ..columns("far", "far")
+            };
+            let message = error(columns).to_string();
+            assert!(message.contains(told), "{message}");
+        }
         let threads = ModelledColumns {
             threads: 1000,
             ..columns("near", "near")

@@ -1,6 +1,7 @@
 //! What is done when a process ends, however it ends.
 
 use std::ffi::OsStr;
+use std::fs::File;
 use std::io;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
@@ -17,7 +18,8 @@ pub struct Keeper {
 const WAIT: &str = "trap '' INT TERM HUP\ncat > /dev/null\n";
 
 impl Keeper {
-    /// Starts a shell that will run `script` with these arguments, to put back `what` was changed.
+    /// Starts a shell that will run `script` with these arguments, to put back `what` was changed. Until then it keeps
+    /// `held` open, such as a file that is locked for the time.
     ///
     /// # Errors
     /// Where it cannot be started.
@@ -25,13 +27,14 @@ impl Keeper {
         what: &'static str,
         script: &str,
         arguments: impl IntoIterator<Item = A>,
+        held: Option<File>,
     ) -> io::Result<Self> {
         let mut command = Command::new("sh");
         command.args(["-c", &format!("{WAIT}{script}"), "sh"]);
         command
             .args(arguments)
             .stdin(Stdio::piped())
-            .stdout(Stdio::null())
+            .stdout(held.map_or_else(Stdio::null, Stdio::from))
             .stderr(Stdio::null());
         // In a group of its own, which Ctrl-C does not reach.
         let shell = command.process_group(0).spawn()?;

@@ -392,13 +392,14 @@ fn of_plan(error: &PlanError) -> Option<Exit> {
         PlanError::Spec(_) if error.is_missing_tier() => Some(Exit::Name),
         PlanError::Spec(_) => Some(Exit::Usage),
         PlanError::System(error) => Some(of_system(error)),
-        PlanError::Machine(_) => Some(Exit::Unavailable),
+        PlanError::Machine(_) | PlanError::Prefetchers(_) => Some(Exit::Unavailable),
         _ => None,
     }
 }
 
 fn of_execute(error: &ExecuteError) -> Option<Exit> {
     match error {
+        ExecuteError::Prefetchers { .. } => Some(Exit::Unavailable),
         ExecuteError::Region { .. } => Some(Exit::Memory),
         ExecuteError::Stopped { .. } => Some(Exit::Interrupted),
         ExecuteError::Keep(_) => Some(Exit::Output),

@@ -1,6 +1,6 @@
 //! Two results side by side.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 
 use serde_json::Value;
 
@@ -88,19 +88,21 @@ pub fn compare_by(
     of: impl Fn(&Metric) -> Option<String>,
 ) -> Comparison {
     let found = |metric: &Metric| Some((of(metric)?, figure(metric)?));
-    let mut others: BTreeMap<(&str, String), Figure> = second
-        .iter()
-        .filter_map(|metric| {
-            let (of, figure) = found(metric)?;
-            Some(((metric.metric.as_str(), of), figure))
-        })
-        .collect();
+    // What is there several times is paired in turn.
+    let mut others: BTreeMap<(&str, String), VecDeque<Figure>> = BTreeMap::new();
+    for metric in second {
+        if let Some((of, figure)) = found(metric) {
+            let same = others.entry((&metric.metric, of)).or_default();
+            same.push_back(figure);
+        }
+    }
     let mut comparison = Comparison::default();
     for metric in first {
         let Some((of, figure)) = found(metric) else {
             continue;
         };
-        match others.remove(&(metric.metric.as_str(), of.clone())) {
+        let same = others.get_mut(&(metric.metric.as_str(), of.clone()));
+        match same.and_then(VecDeque::pop_front) {
             Some(second) => comparison.pairs.push(Pair {
                 metric: metric.metric.clone(),
                 unit: metric.unit.clone(),
@@ -111,7 +113,7 @@ pub fn compare_by(
             None => comparison.only_first += 1,
         }
     }
-    comparison.only_second = others.len();
+    comparison.only_second = others.values().map(VecDeque::len).sum();
     comparison
 }
 
@@ -278,12 +280,12 @@ mod tests {
             metric.with("placement", placement)
         };
         let first = [of("near", 1, 1.0), of("far", 1, 2.0), of("far", 6, 3.0)];
-        let second = [of("far", 6, 6.0), of("far", 1, 1.0)];
+        let second = [of("far", 6, 6.0), of("far", 1, 1.0), of("far", 1, 7.0)];
         let comparison = compare_by(&first, &second, |metric| {
             let of = belongs_to(metric, &["placement", "query"]);
             (!of.starts_with("near")).then_some(of)
         });
-        assert_eq!((comparison.only_first, comparison.only_second), (0, 0));
+        assert_eq!((comparison.only_first, comparison.only_second), (0, 1));
         let pairs = comparison.pairs.iter();
         let pairs: Vec<_> = pairs.map(|pair| (pair.of.as_str(), pair.ratio())).collect();
         assert_eq!(pairs, [("far, query 1", 0.5), ("far, query 6", 2.0)]);

@@ -1,11 +1,11 @@
 //! The processor's own prefetchers, switched off while a run lasts.
 //!
-//! Intel's have a register in every core of which a bit switches each of them off (`MSR_PREFETCH_CONTROL`, 1A4h: the L2
-//! streamer, the L2 adjacent line, the L1 next line and the L1 prefetcher by instruction pointer), and so has AMD since Zen 4
-//! (`PrefetchControl`, C000_0108h: L1 stream, stride and region, L2 stream and up/down). The kernel's module `msr` lets root
-//! read and write it.
+//! Intel's large cores have a register of which a bit switches each of four off (`MSR_PREFETCH_CONTROL`, 1A4h: the L2
+//! streamer, the L2 adjacent line, the L1 next line and the L1 prefetcher by instruction pointer), and so have AMD's since
+//! Zen 4 (`PrefetchControl`, C000_0108h: L1 stream, stride and region, L2 stream and up/down). The kernel's module `msr` lets
+//! root read and write it.
 
-use std::fs::{File, OpenOptions};
+use std::fs::{File, OpenOptions, TryLockError};
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
@@ -57,15 +57,21 @@ pub enum PrefetcherError {
         #[source]
         source: io::Error,
     },
-    /// A register that is not there, or keeps nothing: that of a virtual machine.
+    /// A register that is not there, has other bits, or keeps nothing.
     #[error(
-        "prefetchers cannot be switched off through {}: the register keeps nothing, as in virtual machines",
+        "prefetchers cannot be switched off through {}: the register is not there or does not keep what is written, as \
+         in virtual machines and on small cores",
         file.display()
     )]
     KeepsNothing {
         /// The kernel's file.
         file: PathBuf,
     },
+    /// Somebody else's are off.
+    #[error(
+        "prefetchers cannot be switched off: another run has them switched off already; wait for its end"
+    )]
+    InUse,
     /// What puts them back cannot be started.
     #[error("no shell can be started that switches prefetchers on again")]
     Keeper(#[source] io::Error),
@@ -74,7 +80,10 @@ pub enum PrefetcherError {
 /// Prefetchers of the processors of this process, which are off until this is dropped or the process ends.
 #[derive(Debug)]
 pub(crate) struct PrefetchersOff {
-    /// Puts the registers back.
+    register: Register,
+    /// What was in each.
+    before: Vec<(PathBuf, u64)>,
+    /// Puts the registers back where this process is killed, and holds the lock.
     _keeper: Keeper,
 }
 
@@ -97,10 +106,26 @@ impl PrefetchersOff {
         Self::through(Path::new(CPUS), register()?, &allowed_cpus()?)
     }
 
+    /// Finds out whether they could be, as far as that is known without doing it.
+    ///
+    /// # Errors
+    /// [`PrefetcherError`].
+    pub(crate) fn check() -> Result<(), PrefetcherError> {
+        let register = register()?;
+        for cpu in allowed_cpus()? {
+            let file = file_of(Path::new(CPUS), cpu);
+            read(&file, register)?;
+            open_to_write(&file)?;
+        }
+        Ok(())
+    }
+
     fn through(folder: &Path, register: Register, cpus: &[u32]) -> Result<Self, PrefetcherError> {
+        let files = cpus.iter().map(|cpu| file_of(folder, *cpu));
+        let files: Vec<PathBuf> = files.collect();
+        let lock = files.first().map(|file| locked(file)).transpose()?;
         let mut before = Vec::new();
-        for cpu in cpus {
-            let file = folder.join(cpu.to_string()).join("msr");
+        for file in files {
             let value = read(&file, register)?;
             before.push((file, value));
         }
@@ -112,18 +137,45 @@ impl PrefetchersOff {
             "the processor's prefetchers",
             PUT_BACK,
             offset.chain(values),
+            lock,
         );
         let prefetchers = Self {
+            register,
+            before,
             _keeper: keeper.map_err(PrefetcherError::Keeper)?,
         };
-        for (file, value) in before {
+        for (file, value) in &prefetchers.before {
             let off = value | register.off;
-            write(&file, register, off)?;
-            if read(&file, register)? != off {
+            write(file, register, off)?;
+            if read(file, register)? != off {
+                let file = file.clone();
                 return Err(PrefetcherError::KeepsNothing { file });
             }
         }
         Ok(prefetchers)
+    }
+}
+
+impl Drop for PrefetchersOff {
+    /// The keeper writes them again, and warns where it cannot.
+    fn drop(&mut self) {
+        for (file, value) in &self.before {
+            let _ = write(file, self.register, *value);
+        }
+    }
+}
+
+fn file_of(folder: &Path, cpu: u32) -> PathBuf {
+    folder.join(cpu.to_string()).join("msr")
+}
+
+/// A file that nobody else has locked.
+fn locked(path: &Path) -> Result<File, PrefetcherError> {
+    let file = File::open(path).map_err(|source| failed(path, source))?;
+    match file.try_lock() {
+        Ok(()) => Ok(file),
+        Err(TryLockError::WouldBlock) => Err(PrefetcherError::InUse),
+        Err(TryLockError::Error(source)) => Err(failed(path, source)),
     }
 }
 
@@ -147,10 +199,13 @@ fn read(file: &Path, register: Register) -> Result<u64, PrefetcherError> {
     }
 }
 
-fn write(file: &Path, register: Register, value: u64) -> Result<(), PrefetcherError> {
+fn open_to_write(file: &Path) -> Result<File, PrefetcherError> {
     let opened = OpenOptions::new().write(true).open(file);
-    let written =
-        opened.and_then(|opened| opened.write_all_at(&value.to_le_bytes(), register.number));
+    opened.map_err(|source| failed(file, source))
+}
+
+fn write(file: &Path, register: Register, value: u64) -> Result<(), PrefetcherError> {
+    let written = open_to_write(file)?.write_all_at(&value.to_le_bytes(), register.number);
     written.map_err(|source| failed(file, source))
 }
 
@@ -197,6 +252,8 @@ mod tests {
         let folder = registers([0, 0x2A]);
         let off = PrefetchersOff::through(folder.path(), INTEL, &[0, 1]).unwrap();
         assert_eq!(values(folder.path()), [0b1111, 0x2F]);
+        let again = PrefetchersOff::through(folder.path(), INTEL, &[0, 1]).unwrap_err();
+        assert!(matches!(again, PrefetcherError::InUse), "{again}");
         drop(off);
         assert_eq!(values(folder.path()), [0, 0x2A]);
         let bytes = fs::read(folder.path().join("1/msr")).unwrap();
@@ -205,6 +262,15 @@ mod tests {
             (bytes.len(), around),
             (INTEL.number as usize + 16, INTEL.number as usize + 8)
         );
+    }
+
+    #[test]
+    fn what_is_kept_for_the_case_of_a_kill_puts_them_back_by_itself() {
+        let folder = registers([0x10, 5]);
+        let mut off = PrefetchersOff::through(folder.path(), INTEL, &[0, 1]).unwrap();
+        off.before.clear();
+        drop(off);
+        assert_eq!(values(folder.path()), [0x10, 5]);
     }
 
     #[test]

@@ -74,7 +74,7 @@ impl Settings {
             };
             before.extend([change.file.clone().into_os_string(), value.into()]);
         }
-        let keeper = Keeper::start("the kernel's settings for tiering", PUT_BACK, before);
+        let keeper = Keeper::start("the kernel's settings for tiering", PUT_BACK, before, None);
         let settings = Self {
             _keeper: keeper.map_err(KernelTieringError::Keeper)?,
         };

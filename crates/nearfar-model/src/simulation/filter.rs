@@ -147,8 +147,12 @@ impl Probe for FilterProbe<'_> {
 
     fn write_non_temporal(&self, _addr: usize, bytes: usize) {
         assert_eq!(self.stores, PositionStores::NonTemporal);
-        self.probe
-            .write_non_temporal(self.next_positions(bytes), bytes);
+        let positions = self.next_positions(bytes);
+        assert!(
+            positions.is_multiple_of(LINE_BYTES) && bytes.is_multiple_of(LINE_BYTES),
+            "positions begin at a line, and so do the kernel's"
+        );
+        self.probe.write_non_temporal(positions, bytes);
     }
 
     fn stream(&self, addr: usize, bytes: usize) {

@@ -45,6 +45,8 @@ pub struct Outcome {
     pub lines_written: Vec<u64>,
     /// Bytes loaded by programs, core by core.
     pub load_bytes_by_core: Vec<u64>,
+    /// When the last operation of each core was complete, in ns since the beginning.
+    pub ended_ns_by_core: Vec<f64>,
     /// The request table, warm-up included.
     pub table: TableCounts,
     /// Latencies of sampled operations.
@@ -378,6 +380,11 @@ impl Simulation {
             lines_read,
             lines_written,
             load_bytes_by_core: Vec::new(),
+            ended_ns_by_core: self
+                .cores
+                .iter()
+                .map(|core| ns(core.finished_at()))
+                .collect(),
             table: self.network.table_counts(),
             samples_ns: Vec::new(),
             slot_times: self.slot_times(),

@@ -170,7 +170,7 @@ pub struct BenchScanArgs {
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub selectivity: Vec<f64>,
     /// Instructions of the scan [possible values: portable, avx2, avx512; default: the widest].
-    #[arg(long, value_name = "NAME", value_parser = isa, conflicts_with = "is_virtual")]
+    #[arg(long, value_name = "NAME", value_parser = isa, conflicts_with = "modelled")]
     pub isa: Option<Isa>,
     /// A built-in profile or a TOML file: the machine that is modelled.
     #[arg(long, value_name = "NAME|FILE", requires = "modelled")]

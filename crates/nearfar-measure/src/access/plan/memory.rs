@@ -14,7 +14,7 @@ use super::pins::{Processors, pins};
 use super::planned::{Plan, PlanError, PlanTarget, PlannedPlacement, PlannedRegion, PlannedRun};
 use super::steps::{automatic_bytes, check_pages, check_steps, page_size};
 use crate::access::kernels::Operation;
-use crate::access::prefetchers::PrefetchersOff;
+use crate::access::prefetchers::{PrefetcherError, PrefetchersOff};
 use crate::access::spec::{
     Context, Document, Mistake, RunSpec, Size, SpecError, StepSpec, TaskSpec,
 };
@@ -121,19 +121,15 @@ fn plan_run(
     })
 }
 
-/// Refuses operations that this machine has no instruction for.
-/// Finds out whether prefetchers can be switched off where a run wants that, by doing it.
-fn check_prefetchers(runs: &[PlannedRun]) -> Result<(), SpecError> {
-    let without = runs.iter().find(|run| !run.spec.prefetchers);
-    let Some(run) = without else {
-        return Ok(());
-    };
-    match PrefetchersOff::switch() {
-        Ok(_) => Ok(()),
-        Err(error) => Err(run.spec.error("prefetchers", error.to_string())),
+/// Finds out whether prefetchers can be switched off where a run wants that.
+fn check_prefetchers(runs: &[PlannedRun]) -> Result<(), PrefetcherError> {
+    match runs.iter().all(|run| run.spec.prefetchers) {
+        true => Ok(()),
+        false => PrefetchersOff::check(),
     }
 }
 
+/// Refuses operations that this machine has no instruction for.
 fn check_instructions(spec: &RunSpec) -> Result<(), SpecError> {
     for task in &spec.tasks {
         for (index, step) in task.steps.iter().enumerate() {
@@ -254,19 +250,18 @@ fn check_modelled(spec: &RunSpec, region: usize, is_modelled: bool) -> Result<()
     }
     for task in &spec.tasks {
         let uses = |step: &&StepSpec| step.regions.contains(&region);
-        for (index, step) in task.steps.iter().enumerate() {
-            if !uses(&step) {
-                continue;
-            }
-            if step.depends {
-                let message = format!(
-                    "of dependent accesses, only a chase is modelled in wall-clock time; region {:?} lies on a modelled \
-                     tier: run it with --virtual",
-                    spec.regions[region].name
-                );
-                let path = format!("task.{}.steps.{index}.depends", task.name);
-                return Err(spec.error(&path, message));
-            }
+        // What depends waits for the reads of all steps.
+        let depends = task.steps.iter().position(|step| step.depends);
+        if let Some(index) = depends.filter(|_| task.steps.iter().any(|step| uses(&step))) {
+            let message = format!(
+                "of dependent accesses, only a chase is modelled in wall-clock time; region {:?} lies on a modelled \
+                 tier: run it with --virtual",
+                spec.regions[region].name
+            );
+            let path = format!("task.{}.steps.{index}.depends", task.name);
+            return Err(spec.error(&path, message));
+        }
+        for step in task.steps.iter().filter(uses) {
             let is_flush = step.operation == Operation::WriteFlush;
             let is_waited_stream = is_waited_for(task) && step.operation != Operation::Chase;
             if is_flush || is_waited_stream {

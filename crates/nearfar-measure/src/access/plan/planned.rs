@@ -8,6 +8,7 @@ use nearfar_model::EmulatedTier;
 use nearfar_model::simulation::{Machine, MachineError};
 
 use super::simulated::{DevicePages, Window};
+use crate::access::prefetchers::PrefetcherError;
 use crate::access::spec::{RunSpec, SpecError, SpecErrorKind};
 
 /// Why there is no plan.
@@ -23,6 +24,9 @@ pub enum PlanError {
     /// The profile's machine cannot be simulated.
     #[error(transparent)]
     Machine(#[from] MachineError),
+    /// Prefetchers are to be off, and cannot be.
+    #[error(transparent)]
+    Prefetchers(#[from] PrefetcherError),
     /// The kernel does not tell which processors may be used.
     #[error("the kernel does not tell the processors of this process")]
     Cpus(#[from] nearfar_memory::sys::SysError),

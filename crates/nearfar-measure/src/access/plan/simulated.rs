@@ -233,7 +233,10 @@ fn waits(task: &TaskSpec) -> bool {
     let is_waited = |operation| matches!(operation, Operation::Chase | Operation::WriteFlush);
     task.fence
         || task.sample_every.is_some()
-        || task.steps.iter().any(|step| is_waited(step.operation))
+        || task
+            .steps
+            .iter()
+            .any(|step| step.depends || is_waited(step.operation))
 }
 
 /// What of a run is followed.

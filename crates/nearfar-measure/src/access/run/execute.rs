@@ -9,7 +9,7 @@ use nearfar_model::simulation::{Machine, MachineError};
 use super::host::Host;
 use crate::access::outcome::{Outcome, RegionFacts, Repetition};
 use crate::access::plan::{Plan, PlanTarget, PlannedRun};
-use crate::access::prefetchers::PrefetcherError;
+use crate::access::prefetchers::{PrefetcherError, PrefetchersOff};
 use crate::access::simulate::simulate;
 
 /// Why a run could not be made. What was done before remains valid.
@@ -93,6 +93,7 @@ pub fn execute(
     observer: &mut dyn Observer,
 ) -> Result<(), ExecuteError> {
     let mut target = Target::new(plan);
+    target.try_prefetchers(plan)?;
     let mut pace = Pace::new(plan, observer);
     for (index, run) in plan.runs.iter().enumerate() {
         if observer.is_done(run) {
@@ -154,6 +155,14 @@ impl<'a> Target<'a> {
         }
     }
 
+    /// Finds out by doing it whether prefetchers can be switched off, where a run wants that.
+    fn try_prefetchers(&self, plan: &Plan) -> Result<(), ExecuteError> {
+        match (self, plan.runs.iter().find(|run| !run.spec.prefetchers)) {
+            (Self::Host(_), Some(run)) => without_prefetchers(run).map(drop),
+            _ => Ok(()),
+        }
+    }
+
     /// Gets what `run` needs; false if it was stopped.
     pub(crate) fn prepare(
         &mut self,
@@ -197,6 +206,14 @@ impl<'a> Target<'a> {
             }
         }
     }
+}
+
+/// Switches prefetchers off for a run.
+pub(super) fn without_prefetchers(run: &PlannedRun) -> Result<PrefetchersOff, ExecuteError> {
+    PrefetchersOff::switch().map_err(|source| ExecuteError::Prefetchers {
+        run: run.id(),
+        source,
+    })
 }
 
 /// How long the rest takes, by how long the beginning took.

@@ -8,7 +8,7 @@ use std::time::Instant;
 use nearfar_memory::{MemorySystem, TierId};
 use nearfar_model::EmulatedTier;
 
-use super::execute::{ExecuteError, Until};
+use super::execute::{ExecuteError, Until, without_prefetchers};
 use super::memory::Memory;
 use super::queue::Queue;
 use super::worker::{Shared, Worked, Worker};
@@ -51,12 +51,7 @@ impl<'a> Host<'a> {
         if run.spec.prefetchers {
             self.prefetchers = None;
         } else if self.prefetchers.is_none() {
-            let off = PrefetchersOff::switch();
-            let off = off.map_err(|source| ExecuteError::Prefetchers {
-                run: run.id(),
-                source,
-            })?;
-            self.prefetchers = Some(off);
+            self.prefetchers = Some(without_prefetchers(run)?);
         }
         self.memory.prepare(self.system, run, stop)
     }

@@ -4,7 +4,8 @@ use std::io::{self, Write};
 
 use nearfar_bench::heap::{HeapBenchOptions, HeapBenchOutcome, compare_heaps};
 use nearfar_measure::results::Metric;
-use nearfar_topology::Profile;
+use nearfar_sql::engine::EngineOptions;
+use nearfar_topology::{Profile, Topology};
 
 use crate::args::BenchHeapArgs;
 use crate::interrupt::run_shown;
@@ -47,6 +48,11 @@ fn executed(options: HeapBenchOptions) -> anyhow::Result<HeapBenchOutcome> {
 fn compare_model(args: &BenchHeapArgs) -> anyhow::Result<()> {
     let profile = machine::profile_to_compare(args.profile.as_deref())?;
     let name = profile.name.clone();
+    // Heaps are those of the first engine. The modelled one has this machine's own tiers too, by the same numbers.
+    drop(machine::one_of_several(EngineOptions {
+        profile: Some(profile.clone()),
+        ..EngineOptions::new(Topology::this_machine()?)
+    })?);
     let own = executed(options(args, None, vec![1]))?;
     let modelled = executed(options(args, Some(profile), vec![1]))?;
     let header = comparison::header(own.configuration(), modelled.configuration());

@@ -7,9 +7,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use nearfar_bench::tpch::{self, Outcome, Suite, TpchOptions, parse_placement};
-use nearfar_measure::results::Header;
+use nearfar_measure::results::{Header, Metric};
 use nearfar_sql::engine::{Engine, EngineOptions};
 use nearfar_table::placement::Strategy;
+use nearfar_topology::{FAR, NEAR, Unavailable};
 
 use crate::args::PlacedRunArgs;
 use crate::interrupt::run_until_interrupted;
@@ -53,17 +54,41 @@ fn compare_model(args: &PlacedRunArgs, options: &TpchOptions) -> anyhow::Result<
         whole_device: false,
         ..of(None)?
     };
-    let own = machine::one_of_several(own)?;
-    let modelled = machine::one_of_several(of(Some(profile))?)?;
-    for engine in [&own, &modelled] {
+    let mut modelled = of(Some(profile))?;
+    // Nothing of what is modelled may be measured on the far memory that is there.
+    modelled.topology.tiers.retain(|tier| tier.name == NEAR);
+    let engines = [
+        machine::one_of_several(own)?,
+        machine::one_of_several(modelled)?,
+    ];
+    for engine in &engines {
         options.check_placements(engine.system())?;
     }
+    let unavailable = engines[0].topology().unavailable.clone();
+    let [own, modelled] = engines;
     let own = run_options(own, options.clone())?;
     let modelled = run_options(modelled, options.clone())?;
     let header = comparison::header(own.configuration(), modelled.configuration());
-    let both = [own.metrics(), modelled.metrics()];
+    let header = with_gaps(header, &unavailable);
+    let both = [&own, &modelled].map(with_far_tier_named);
     let by = comparison::by(&["placement", "query", "tier", "table"]);
     comparison::print_with_model(args.figures.format, &header, &name, both, by)
+}
+
+/// The metrics of a run, in which the far tier is `far`, whatever the machine calls it.
+fn with_far_tier_named(outcome: &Outcome) -> Vec<Metric> {
+    let mut metrics = outcome.metrics();
+    let Some(far) = &outcome.far else {
+        return metrics;
+    };
+    for metric in &mut metrics {
+        if let Some(tier) = metric.dimensions.get_mut("tier")
+            && *tier == far.name
+        {
+            *tier = FAR.into();
+        }
+    }
+    metrics
 }
 
 fn run_options(engine: Arc<Engine>, options: TpchOptions) -> anyhow::Result<Outcome> {
@@ -106,8 +131,12 @@ fn options(suite: Suite, args: &PlacedRunArgs) -> anyhow::Result<TpchOptions> {
 
 fn header(engine: &Engine, outcome: &Outcome) -> Header {
     let header = figures::header(outcome.configuration());
-    let gaps = engine.topology().unavailable.iter();
-    gaps.fold(header, |header, gap| {
+    with_gaps(header, &engine.topology().unavailable)
+}
+
+/// A header that tells of what the machine does not say.
+fn with_gaps(header: Header, gaps: &[Unavailable]) -> Header {
+    gaps.iter().fold(header, |header, gap| {
         header.unavailable(&gap.what, &gap.reason)
     })
 }

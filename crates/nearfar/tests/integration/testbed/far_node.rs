@@ -132,7 +132,28 @@ fn benchmarks_on_the_second_node_are_compared_with_the_model() {
         assert_eq!(ratio.dimensions["first_kind"], "measured");
         assert_eq!(ratio.dimensions["second_kind"], "modelled");
         assert!(ratio.value.get().is_some_and(|ratio| ratio > 0.0));
+        let bytes: Vec<f64> = metrics
+            .iter()
+            .filter(|one| one.metric == "ratio" && one.dimensions["of"] == "tpch_stored_bytes")
+            .filter(|one| one.dimensions["figure"] == "far, far")
+            .filter_map(|one| one.value.get())
+            .collect();
+        if metric == "tpch_query_seconds" {
+            assert!(
+                matches!(bytes[..], [ratio] if (0.99..1.01).contains(&ratio)),
+                "{bytes:?}"
+            );
+        }
     }
+    let own_name = [
+        "tpch",
+        "--placement",
+        "cpuless",
+        "--profile",
+        "cxl-blades-1",
+        "--compare-model",
+    ];
+    run(own_name).failed(3, &["cpuless"]);
 }
 
 /// A session of `nearfar sql` that answers in CSV.
