@@ -382,15 +382,13 @@ mod tests {
             ..columns("near", "near")
         };
         assert!(error(small).to_string().contains("column: 1048576 bytes"));
-        for (column_bytes, threads, told) in [
-            ((20 << 20) + 4, 4, "multiple of 4096"),
-            (1 << 45, 4, "at most 16384 MiB"),
-            (12 << 30, 8, "tier far"),
+        for (column_bytes, told) in [
+            ((20 << 20) + 4, "multiple of 4096"),
+            (1 << 45, "at most 16384 MiB"),
         ] {
             let columns = ModelledColumns {
                 column_bytes,
-                threads,
-                ..columns("far", "far")
+                ..columns("far", "near")
             };
             let message = error(columns).to_string();
             assert!(message.contains(told), "{message}");
