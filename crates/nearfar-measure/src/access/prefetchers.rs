@@ -46,8 +46,8 @@ pub enum PrefetcherError {
     Cpus(#[from] nearfar_memory::sys::SysError),
     /// A register that cannot be read or written.
     #[error(
-        "prefetchers cannot be switched off through {}: {source}; it takes root, the kernel's module msr (modprobe msr), \
-         and a kernel that is not locked down",
+        "prefetchers cannot be switched off through {}, which takes root, the kernel's module msr (modprobe msr), and a \
+         kernel that is not locked down",
         file.display()
     )]
     Register {
@@ -121,11 +121,10 @@ impl PrefetchersOff {
     }
 
     fn through(folder: &Path, register: Register, cpus: &[u32]) -> Result<Self, PrefetcherError> {
-        let files = cpus.iter().map(|cpu| file_of(folder, *cpu));
-        let files: Vec<PathBuf> = files.collect();
-        let lock = files.first().map(|file| locked(file)).transpose()?;
+        let lock = locked(folder)?;
         let mut before = Vec::new();
-        for file in files {
+        for cpu in cpus {
+            let file = file_of(folder, *cpu);
             let value = read(&file, register)?;
             before.push((file, value));
         }
@@ -137,7 +136,7 @@ impl PrefetchersOff {
             "the processor's prefetchers",
             PUT_BACK,
             offset.chain(values),
-            lock,
+            Some(lock),
         );
         let prefetchers = Self {
             register,
@@ -169,7 +168,7 @@ fn file_of(folder: &Path, cpu: u32) -> PathBuf {
     folder.join(cpu.to_string()).join("msr")
 }
 
-/// A file that nobody else has locked.
+/// A file or folder that nobody else has locked.
 fn locked(path: &Path) -> Result<File, PrefetcherError> {
     let file = File::open(path).map_err(|source| failed(path, source))?;
     match file.try_lock() {
