@@ -137,9 +137,14 @@ impl Machine {
             .cache_bytes
             .get()
             .ok_or_else(|| missing("cache_bytes", profile.cache_bytes.reason()))?;
+        // Profiles of fewer devices have the simulation of the machine that has all of them.
+        let far = SimulatedTier {
+            devices: simulation.far.devices.min(profile.far.devices),
+            ..simulation.far.clone()
+        };
         let mut tiers = vec![
             (TierName::Near, simulation.near.clone()),
-            (TierName::Far, simulation.far.clone()),
+            (TierName::Far, far),
         ];
         tiers.extend(
             simulation
@@ -321,6 +326,16 @@ impl Machine {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn far_memory_has_the_devices_of_the_profile() {
+        for devices in 1..=4 {
+            let profile = Profile::builtin(&format!("cxl-blades-{devices}")).unwrap();
+            let machine = Machine::new(&profile).unwrap();
+            assert!(machine.devices(TierName::Far, devices).is_ok());
+            assert!(machine.devices(TierName::Far, devices + 1).is_err());
+        }
+    }
 
     #[test]
     fn only_threads_that_share_a_core_have_parts_of_one() {

@@ -47,15 +47,10 @@ impl DeviceTiers {
                 TierName::Far => profile.far.capacity_bytes.get(),
                 TierName::Remote => None,
             };
-            // Profiles of fewer devices have the simulation of the machine that has all of them.
-            let devices = match name {
-                TierName::Far => profile.far.devices.min(tier.devices),
-                TierName::Near | TierName::Remote => tier.devices,
-            };
             Ok(DeviceTier {
                 name: name.name(),
-                devices: machine.devices(*name, devices)?,
-                device_bytes: capacity_bytes.map(|bytes| bytes / u64::from(devices)),
+                devices: machine.devices(*name, tier.devices)?,
+                device_bytes: capacity_bytes.map(|bytes| bytes / u64::from(tier.devices)),
             })
         };
         Ok(Self {
