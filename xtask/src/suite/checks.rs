@@ -368,7 +368,7 @@ wait",
         &["a_heap_on_two_nodes_uses_both"],
     ),
     Check {
-        limit_seconds: 600,
+        limit_seconds: 900,
         ..tests_apart(
             "two-sockets",
             TREES,
