@@ -7,6 +7,7 @@
 //! * [`inference`] streams the weights of a language model, as another.
 //! * [`operators`] runs operators over near and far buffers in virtual time.
 //! * [`scan`] passes over columns in virtual time, as the filtering scan does.
+//! * [`compare`] sets two results side by side.
 //! * [`results`] writes figures for programs: one JSON object per line.
 //! * [`report`] writes them for people: one self-contained HTML page.
 //!
@@ -17,6 +18,7 @@
 
 pub mod access;
 pub mod calibrate;
+pub mod compare;
 mod divided;
 pub mod graph;
 pub mod inference;

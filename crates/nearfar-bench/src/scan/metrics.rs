@@ -10,8 +10,8 @@
 //! | `bandwidth_bytes_per_s` | B/s | of columns, by `contestant` |
 //!
 //! All carry `threads`, `column_bytes`, `placement` (of columns), `positions` (theirs), and those that filter
-//! `selectivity_percent`; measured ones `isa`, `rounds` and `undisturbed_rounds`, modelled ones `profile`. The value is the median over rounds in which no thread waited for more
-//! than 2 % of its time, or over all rounds where there are fewer than five such ones.
+//! `selectivity_percent`; measured ones `isa`, `rounds` and `undisturbed_rounds`, modelled ones `profile`. The value is
+//! the median over rounds in which no thread waited for more than 2 % of its time, or over all rounds where there are fewer than five such ones.
 
 use nearfar_measure::results::Metric;
 use nearfar_measure::{Kind, Summary};

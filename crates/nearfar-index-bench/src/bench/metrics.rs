@@ -35,7 +35,7 @@
 //! `profile` and `scale_factor`. What runs natively is measured, all else modelled.
 
 use nearfar_measure::Kind;
-use nearfar_measure::access::compare::belongs_to;
+use nearfar_measure::compare::belongs_to;
 use nearfar_measure::results::Metric;
 use serde_json::{Value, json};
 
@@ -166,7 +166,7 @@ impl IndexBenchOutcome {
     }
 
     /// What a figure belongs to, where results are compared
-    /// ([`compare_by`](nearfar_measure::access::compare::compare_by)); nothing for those of single moments.
+    /// ([`compare_by`](nearfar_measure::compare::compare_by)); nothing for those of single moments.
     #[must_use]
     pub fn belongs_to(metric: &Metric) -> Option<String> {
         const RUN: [&str; 8] = [

@@ -11,7 +11,7 @@ use nearfar_index_bench::placed::{PlacedError, PlacedOptions, PlacedOutcome, Pol
 use nearfar_index_bench::real_time::{OwnTiers, loaded_bytes, run_emulated, run_on};
 use nearfar_index_bench::workload::{Integers, Workload};
 use nearfar_measure::Kind;
-use nearfar_measure::access::compare::compare_by;
+use nearfar_measure::compare::compare_by;
 use nearfar_memory::{Budgets, MemorySystem, TierId, TierKind, TierSpec};
 use nearfar_model::EmulationParameters;
 use nearfar_topology::Profile;

@@ -6,9 +6,8 @@
 //! * A [`Plan`] has those checked against the machine: everything impossible is refused before
 //!   anything runs, with the field's name and line.
 //! * [`execute`] runs a plan and gives an [`Outcome`] per point, with what disturbed it.
-//! * [`report`] and [`compare`] show results to people.
+//! * [`report`] and [`compare`](crate::compare) show results to people.
 
-pub mod compare;
 pub mod counters;
 mod cpus;
 mod kernels;

@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use nearfar_memory::PlacementSpec;
 use serde_json::Value;
 
-use super::compare::display_unit;
 use super::outcome::TIER_TRAFFIC;
+use crate::compare::display_unit;
 use crate::report::{Cell, Column, HeatMap, LineChart, Report, Table};
 use crate::results::{Header, Kind, Metric};
 

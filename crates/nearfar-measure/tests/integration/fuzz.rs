@@ -6,7 +6,8 @@
 use std::collections::BTreeMap;
 
 use nearfar_measure::Kind;
-use nearfar_measure::access::{Document, Flag, Plan, Preset, compare, report, resume};
+use nearfar_measure::access::{Document, Flag, Plan, Preset, report, resume};
+use nearfar_measure::compare;
 use nearfar_measure::reproduce::{Figure, Points};
 use nearfar_measure::results::{Header, Metric, ResultsWriter, read};
 use nearfar_topology::Profile;

@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 
 use nearfar_measure::Kind;
-use nearfar_measure::access::compare::{Comparison, Pair, belongs_to, compare_by};
+use nearfar_measure::compare::{Comparison, Pair, belongs_to, compare_by};
 use nearfar_measure::results::{Header, Metric};
 use serde_json::{Value, json};
 

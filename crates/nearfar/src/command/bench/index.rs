@@ -9,7 +9,7 @@ use nearfar_index_bench::bench::{
     GivenOptions, IndexBenchError, IndexBenchOutcome, Mode, Plan, execute, plan,
 };
 use nearfar_index_bench::placed::{ScaleRule, Tuning};
-use nearfar_measure::access::compare::compare_by;
+use nearfar_measure::compare::compare_by;
 use nearfar_measure::results::Metric;
 use nearfar_memory::{Budgets, GlobalHeaps, MemorySystem, NearHeap, NearfarAllocator};
 use nearfar_topology::{Profile, Topology};

@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use nearfar_bench::scan::{ScanBenchOptions, ScanBenchOutcome, ScanModel, compare_scans};
 use nearfar_measure::Kind;
-use nearfar_measure::access::compare::compare;
+use nearfar_measure::compare::compare;
 use nearfar_measure::results::Metric;
 use nearfar_topology::Profile;
 

@@ -15,7 +15,8 @@ use std::fs::File;
 use std::io::{BufReader, Write};
 use std::path::{Path, PathBuf};
 
-use nearfar_measure::access::{Preset, compare, report};
+use nearfar_measure::access::{Preset, report};
+use nearfar_measure::compare;
 use nearfar_measure::results::{Header, Metric, read};
 use nearfar_sql::foreign::{caught_now, check};
 use nearfar_sql::load::FileFormat;

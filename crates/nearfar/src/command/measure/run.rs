@@ -7,12 +7,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use nearfar_measure::access::compare::compare;
 use nearfar_measure::access::counters::{Counters, Counting};
 use nearfar_measure::access::spec::TEXT_BYTES_MAX;
 use nearfar_measure::access::{
     Document, ExecuteError, Flag, Observer, Outcome, Plan, PlannedRun, execute,
 };
+use nearfar_measure::compare::compare;
 use nearfar_measure::results::Metric;
 use nearfar_model::{BandwidthShare, EmulatedTier};
 use nearfar_topology::{Profile, Topology};

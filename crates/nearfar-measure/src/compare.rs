@@ -216,7 +216,7 @@ fn table(names: [&str; 2], comparison: &Comparison) -> Table {
 }
 
 /// Bytes per second are shown in GB/s, accesses in millions per second.
-pub(super) fn display_unit(unit: &str) -> (f64, &str) {
+pub(crate) fn display_unit(unit: &str) -> (f64, &str) {
     match unit {
         "B/s" => (1e-9, "GB/s"),
         "1/s" => (1e-6, "M/s"),
