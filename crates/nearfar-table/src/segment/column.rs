@@ -270,7 +270,7 @@ impl ColumnSegment {
         let region = target.memory(source.len(), |bytes| {
             bytes[..source.len()].copy_from_slice(source);
         })?;
-        self.moved_to(region, self.part.start)
+        self.moved_to(region, shifted_by(self.part.start))
     }
 
     /// The same segment with its [`Self::form_bytes`] in other memory.
@@ -278,13 +278,27 @@ impl ColumnSegment {
     /// # Errors
     /// What Arrow says of them.
     pub fn in_memory(&self, memory: SegmentMemory) -> Result<Self, TableError> {
-        self.moved_to(memory, self.form_start())
+        self.moved_to(memory, shifted_by(self.form_start()))
     }
 
-    fn moved_to(&self, region: SegmentMemory, first: usize) -> Result<Self, TableError> {
-        let mut moved = |buffer: &Buffer| match self.locate(buffer) {
-            Some(part) => region.buffer(part.start - first..part.end - first),
+    /// The same segment, whose buffers are in `region` where `place` says for where they are now. Those for which it
+    /// says nothing stay.
+    pub(super) fn moved_to(
+        &self,
+        region: SegmentMemory,
+        place: impl Fn(Range<usize>) -> Option<Range<usize>>,
+    ) -> Result<Self, TableError> {
+        let place = |buffer: &Buffer| self.locate(buffer).and_then(&place);
+        let mut moved = |buffer: &Buffer| match place(buffer) {
+            Some(part) => region.buffer(part),
             None => buffer.clone(),
+        };
+        let moves = |array: &dyn Array| {
+            let buffers = array.to_data();
+            buffers
+                .buffers()
+                .iter()
+                .any(|buffer| place(buffer).is_some())
         };
         let mut moved_array = |array: &dyn Array| map_buffers(&array.to_data(), &mut moved);
         let encoding = match &self.encoding {
@@ -293,7 +307,11 @@ impl ColumnSegment {
                 codes: Codes::from_buffer(moved(codes.buffer()), codes.code_bytes()),
             },
             Encoding::Dictionary { codes, values } => Encoding::Dictionary {
-                values: moved_array(values)?.into(),
+                // To move them is to check each.
+                values: match moves(values) {
+                    true => moved_array(values)?.into(),
+                    false => values.clone(),
+                },
                 codes: Codes::from_buffer(moved(codes.buffer()), codes.code_bytes()),
             },
             Encoding::Strings { values } => Encoding::Strings {
@@ -312,4 +330,9 @@ impl ColumnSegment {
         });
         Ok(Self::new(region, encoding, nulls, self.zones.clone()))
     }
+}
+
+/// Places of what is moved together, whose first byte was `first`.
+fn shifted_by(first: usize) -> impl Fn(Range<usize>) -> Option<Range<usize>> {
+    move |part| Some(part.start - first..part.end - first)
 }

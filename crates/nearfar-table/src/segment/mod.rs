@@ -28,6 +28,7 @@ mod pool;
 mod ranges;
 mod rows;
 mod selector;
+mod streamed;
 mod strings;
 mod tail;
 mod zones;
@@ -45,6 +46,7 @@ pub use pool::ColumnPool;
 pub use ranges::Ranges;
 pub use rows::RowSet;
 pub use selector::Selector;
+pub use streamed::StreamedBytes;
 pub use tail::{NewValues, Tail, TailRows};
 pub use zones::{Verdict, ZONE_ROWS, Zones};
 

@@ -94,6 +94,17 @@ impl TrafficAccount {
         }
     }
 
+    /// Counts what was not read, as another scan had just brought it near.
+    pub fn saved(&self, task: Task, bytes: &TierBytes) {
+        for (tier, saved_bytes) in bytes.iter() {
+            let moved = Moved {
+                saved_bytes,
+                ..Moved::default()
+            };
+            self.counters.add(tier, task, moved);
+        }
+    }
+
     /// Takes `bytes`, which were moved, of what may be moved. The turn comes when they are there, and is
     /// to be waited for before more is moved. None where that is immediately.
     pub fn turn(self: &Arc<Self>, task: Task, bytes: &TierBytes) -> Option<Turn> {

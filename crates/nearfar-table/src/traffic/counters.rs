@@ -53,6 +53,8 @@ pub struct Moved {
     pub read_bytes: u64,
     /// Bytes written.
     pub written_bytes: u64,
+    /// Bytes that were not read, as another scan had just brought them near.
+    pub saved_bytes: u64,
     /// How often a turn was waited for.
     pub waits: u64,
     /// For how long, all waits together.
@@ -63,6 +65,7 @@ impl AddAssign for Moved {
     fn add_assign(&mut self, other: Self) {
         self.read_bytes += other.read_bytes;
         self.written_bytes += other.written_bytes;
+        self.saved_bytes += other.saved_bytes;
         self.waits += other.waits;
         self.wait += other.wait;
     }
@@ -76,6 +79,7 @@ pub(super) struct Counters([[Counter; Task::ALL.len()]; MAX_TIERS]);
 struct Counter {
     read_bytes: AtomicU64,
     written_bytes: AtomicU64,
+    saved_bytes: AtomicU64,
     waits: AtomicU64,
     wait_ns: AtomicU64,
 }
@@ -90,6 +94,7 @@ impl Counters {
         Moved {
             read_bytes: counter.read_bytes.load(Relaxed),
             written_bytes: counter.written_bytes.load(Relaxed),
+            saved_bytes: counter.saved_bytes.load(Relaxed),
             waits: counter.waits.load(Relaxed),
             wait: Duration::from_nanos(counter.wait_ns.load(Relaxed)),
         }
@@ -109,6 +114,7 @@ impl Counters {
         let all = [
             (&counter.read_bytes, moved.read_bytes),
             (&counter.written_bytes, moved.written_bytes),
+            (&counter.saved_bytes, moved.saved_bytes),
             (&counter.waits, moved.waits),
             (&counter.wait_ns, wait_ns),
         ];
