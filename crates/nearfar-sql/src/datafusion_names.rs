@@ -83,6 +83,15 @@ pub const SINGLE_DISTINCT: &str = "single_distinct_aggregation_to_group_by";
 /// Functions whose arguments the logical rules repeat.
 pub const REPEATING_FUNCTIONS: [&str; 3] = ["coalesce", "nvl", "nvl2"];
 
+/// Aggregates whose result depends on the order of their rows, also where the statement gives none.
+pub const ORDERED_AGGREGATES: [&str; 5] = [
+    "array_agg",
+    "string_agg",
+    "first_value",
+    "last_value",
+    "nth_value",
+];
+
 /// How the message about a scalar subquery with several rows begins.
 pub const SEVERAL_ROWS: &str = "Scalar subquery returned more than one row";
 
@@ -254,6 +263,14 @@ mod tests {
         let moves = physical.rules.iter();
         let moves = moves.filter(|rule| rule.name() == PROJECTION_PUSHDOWN);
         assert_eq!(moves.count(), 2, "one of them is moved");
+    }
+
+    #[test]
+    fn aggregates_have_these_names() {
+        let all = datafusion::functions_aggregate::all_default_aggregate_functions();
+        for name in ORDERED_AGGREGATES {
+            assert!(all.iter().any(|function| function.name() == name), "{name}");
+        }
     }
 
     #[tokio::test]

@@ -23,6 +23,7 @@ mod named_members;
 mod narrow;
 mod null_safe;
 mod opaque;
+mod order_needs;
 mod outer_constants;
 mod settings;
 mod shared;
@@ -33,6 +34,7 @@ mod unless;
 mod whole_orders;
 
 pub use join_order::JoinOrder;
+pub use order_needs::replaced_by_need;
 pub use settings::settings;
 pub use shared::forget_runs;
 pub use subqueries::{has_any as has_subqueries, is_of_several_rows};

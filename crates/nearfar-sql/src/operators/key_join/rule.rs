@@ -4,12 +4,8 @@ use datafusion::common::config::ConfigOptions;
 use datafusion::common::{JoinType, NullEquality};
 use datafusion::error::Result;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
+use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::joins::{HashJoinExec, PartitionMode};
-use datafusion::physical_plan::sorts::partial_sort::PartialSortExec;
-use datafusion::physical_plan::sorts::sort::SortExec;
-use datafusion::physical_plan::{
-    ChildrenPropertiesMode, ExecutionPlan, ExecutionPlanProperties, ReplaceChildrenOptions,
-};
 use nearfar_kernels::{JoinPlan, JoinTier};
 use nearfar_memory::TierId;
 use nearfar_table::tier_models::TierModels;
@@ -17,6 +13,7 @@ use std::sync::Arc;
 
 use super::KeyJoinExec;
 use super::keys::is_key_type;
+use crate::optimize::replaced_by_need;
 use crate::settings::Settings;
 
 /// Rows of a build side whose table no cache holds.
@@ -65,8 +62,9 @@ impl PhysicalOptimizerRule for KeyJoins {
             return Ok(plan);
         }
         let is_filtered = settings.is_some_and(|settings| self.is_filtered(settings));
-        let needs_order = plan.output_ordering().is_some();
-        replaced(&plan, needs_order, is_filtered)
+        replaced_by_need(&plan, &|plan, needs_order| {
+            key_join(plan, needs_order, is_filtered)
+        })
     }
 
     fn name(&self) -> &'static str {
@@ -78,53 +76,20 @@ impl PhysicalOptimizerRule for KeyJoins {
     }
 }
 
-/// `plan` with its joins replaced, of which somebody above `needs_order`, or nobody does.
-fn replaced(
+/// The join in the place of a hash join that can be one. Where somebody `needs_order`, one whose rows come in an order stays.
+fn key_join(
     plan: &Arc<dyn ExecutionPlan>,
     needs_order: bool,
     is_filtered: bool,
-) -> Result<Arc<dyn ExecutionPlan>> {
-    let kept = plan.maintains_input_order();
-    let before = plan.children();
-    let inputs = before.iter().enumerate().map(|(at, input)| {
-        let hands_on = needs_order && kept.get(at).is_some_and(|kept| *kept);
-        let needs_order = hands_on || relies_on_order(plan.as_ref(), at, input)?;
-        replaced(input, needs_order, is_filtered)
-    });
-    let inputs = inputs.collect::<Result<Vec<_>>>()?;
-    let is_same = before.iter().zip(&inputs).all(|(a, b)| Arc::ptr_eq(a, b));
-    let plan = match is_same {
-        true => Arc::clone(plan),
-        false => {
-            let same = ReplaceChildrenOptions::new(ChildrenPropertiesMode::Keep);
-            Arc::clone(plan).replace_children(inputs, same)?
-        }
-    };
+) -> Result<Option<Arc<dyn ExecutionPlan>>> {
     let join = plan.downcast_ref::<HashJoinExec>();
     match join.filter(|join| is_by_key(join) && !(needs_order && is_ordered(join))) {
         Some(join) => {
             let join = Arc::new(join.builder().build()?);
-            Ok(Arc::new(KeyJoinExec::new(join, is_filtered)))
+            Ok(Some(Arc::new(KeyJoinExec::new(join, is_filtered))))
         }
-        None => Ok(plan),
+        None => Ok(None),
     }
-}
-
-/// Whether an operator takes its input's rows for ordered, if they are said to be.
-fn relies_on_order(
-    plan: &dyn ExecutionPlan,
-    at: usize,
-    input: &Arc<dyn ExecutionPlan>,
-) -> Result<bool> {
-    if let Some(sort) = plan.downcast_ref::<SortExec>() {
-        // It ends early by the columns in whose order the rows come already.
-        let input = input.equivalence_properties();
-        let (ordered, _) = input.extract_common_sort_prefix(sort.expr().clone())?;
-        return Ok(!ordered.is_empty());
-    }
-    let required = plan.required_input_ordering();
-    let is_required = required.get(at).is_some_and(Option::is_some);
-    Ok(is_required || plan.is::<PartialSortExec>())
 }
 
 /// Whether the rows of a join are known to come in an order: rows that have several partners do not here.

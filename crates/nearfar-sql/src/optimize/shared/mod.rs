@@ -19,7 +19,9 @@ use datafusion::physical_plan::recursive_query::RecursiveQueryExec;
 use datafusion::physical_plan::{ChildrenPropertiesMode, ExecutionPlan, ReplaceChildrenOptions};
 use std::sync::Arc;
 
-use exec::{SharedExec, SharedPlan};
+pub use exec::SharedExec;
+
+use exec::SharedPlan;
 use same::{Classes, Subtree};
 
 use crate::plan_rule::PlanRule;
