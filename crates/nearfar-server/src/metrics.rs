@@ -249,6 +249,10 @@ fn encode_traffic(encoder: &mut DescriptorEncoder, engine: &Engine) -> fmt::Resu
     of_tasks("traffic_written_bytes", "Bytes written to it", |moved| {
         moved.written_bytes as f64
     })?;
+    let help = "Bytes that scans did not read from it, as another had just brought them near";
+    of_tasks("traffic_saved_bytes", help, |moved| {
+        moved.saved_bytes as f64
+    })?;
     let help = "How often a turn was waited for since traffic is limited";
     of_tasks("traffic_waits", help, |moved| moved.waits as f64)?;
     let help = "For how long, all waits together";

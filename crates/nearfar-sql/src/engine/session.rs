@@ -43,8 +43,8 @@ use crate::interrupt;
 use crate::memory::{Charge, QueryMemory};
 use crate::operators::key_join::KeyJoins;
 use crate::optimize::{
-    analyzer_rules, joined_subplans, logical_rules, narrow_decimals, plannable_rules, settings,
-    undivided_rules,
+    ScansInAnyOrder, analyzer_rules, joined_subplans, logical_rules, narrow_decimals,
+    plannable_rules, settings, undivided_rules,
 };
 use crate::scan::Routing;
 use crate::settings::Settings;
@@ -463,9 +463,10 @@ fn config(engine: &Arc<Engine>, options: SessionOptions) -> SessionConfig {
 fn machine_rules(
     engine: &Arc<Engine>,
 ) -> impl Iterator<Item = Arc<dyn PhysicalOptimizerRule + Send + Sync>> {
-    let rules: [Arc<dyn PhysicalOptimizerRule + Send + Sync>; 8] = [
+    let rules: [Arc<dyn PhysicalOptimizerRule + Send + Sync>; 9] = [
         narrow_decimals(),
         Arc::new(KeyJoins::new(engine.models().clone())),
+        Arc::new(ScansInAnyOrder),
         Arc::new(GUARDED_FILES),
         Arc::new(YIELDING_JOINS),
         Arc::new(SLICED_INPUTS),

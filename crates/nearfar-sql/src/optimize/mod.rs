@@ -1,5 +1,6 @@
 //! Optimizer rules that use what Nearfar knows of its tables.
 
+mod any_order;
 mod apart;
 mod array_texts;
 mod bounded;
@@ -33,6 +34,7 @@ mod sums_of_sums;
 mod unless;
 mod whole_orders;
 
+pub use any_order::ScansInAnyOrder;
 pub use join_order::JoinOrder;
 pub use order_needs::replaced_by_need;
 pub use settings::settings;

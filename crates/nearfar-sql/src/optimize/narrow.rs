@@ -2,7 +2,6 @@
 
 use datafusion::common::Result;
 use datafusion::common::tree_node::{Transformed, TreeNode};
-use datafusion::datasource::source::DataSourceExec;
 use datafusion::logical_expr::JoinType;
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::aggregate::AggregateFunctionExpr;
@@ -102,11 +101,8 @@ fn narrowed(expr: &Arc<dyn PhysicalExpr>, input: &Arc<dyn ExecutionPlan>) -> Arc
 
 /// Bounds of the values, not null, of a column of what `plan` yields.
 fn column_bounds(plan: &Arc<dyn ExecutionPlan>, column: usize) -> Option<Bounds> {
-    if let Some(source) = plan.downcast_ref::<DataSourceExec>() {
-        return source
-            .data_source()
-            .downcast_ref::<TableScan>()?
-            .bounds(column);
+    if let Some(scan) = TableScan::of(plan.as_ref()) {
+        return scan.bounds(column);
     }
     if let Some(projection) = plan.downcast_ref::<ProjectionExec>() {
         let input = projection.input();

@@ -5,6 +5,7 @@ use nearfar_memory::{MemorySystem, TierBytes, TierId};
 use nearfar_model::{EmulatedTier, Pattern, StreamedRun};
 use std::sync::{Arc, LazyLock};
 
+use super::cooperative::CooperativeScans;
 use nearfar_table::segment::{ColumnSegment, RowSet};
 use nearfar_table::table::ColumnSlot;
 use nearfar_table::tier_models::TierModels;
@@ -12,6 +13,10 @@ use nearfar_table::traffic::{Task, TierTraffic, TrafficAccount, Turn};
 
 /// The metric of the bytes read from a tier, followed by the tier's name.
 pub const BYTES_READ_METRIC: &str = "bytes_read_";
+
+/// The metric of the bytes that were not read from a tier, as another scan had just brought them near, followed by the
+/// tier's name.
+pub const BYTES_SAVED_METRIC: &str = "bytes_saved_";
 
 /// The metric of the time for which an emulated tier delayed the scan's threads, followed by the tier's name.
 pub const WAIT_METRIC: &str = "modelled_wait_";
@@ -21,6 +26,8 @@ pub const WAIT_METRIC: &str = "modelled_wait_";
 pub struct ScanCosts {
     tiers: Vec<TierCost>,
     traffic: Arc<TierTraffic>,
+    /// None where nothing is far.
+    cooperative: Option<Arc<CooperativeScans>>,
 }
 
 #[derive(Debug)]
@@ -34,7 +41,7 @@ impl ScanCosts {
     /// Costs for the tiers of `system`, of which those are emulated that have one of `models`, and whose
     /// traffic is `traffic`.
     pub fn new(
-        system: &MemorySystem,
+        system: &Arc<MemorySystem>,
         models: &TierModels,
         traffic: &Arc<TierTraffic>,
     ) -> Arc<Self> {
@@ -49,7 +56,13 @@ impl ScanCosts {
         Arc::new(Self {
             tiers,
             traffic: Arc::clone(traffic),
+            cooperative: (system.tiers().count() > 1).then(|| CooperativeScans::new(system)),
         })
+    }
+
+    /// The scans of the engine that read far data now. None where there is only one tier.
+    pub fn cooperative(&self) -> Option<&Arc<CooperativeScans>> {
+        self.cooperative.as_ref()
     }
 
     /// Bytes that statements have read of the tables on `tier` so far.
@@ -78,6 +91,8 @@ struct TierCharge {
     index: usize,
     /// Nothing where the scan is not to count.
     bytes_read: Option<Count>,
+    /// Made once there are any: no scan of near data has them.
+    bytes_saved: Option<Count>,
     /// Where the tier is emulated.
     emulated: Option<Emulated>,
 }
@@ -101,6 +116,10 @@ pub struct PartitionCosts {
     reader: Option<Reader>,
     /// What was read since it was settled.
     unsettled: TierBytes,
+    /// What was not read since then, as another scan had brought it near.
+    saved: TierBytes,
+    metrics: ExecutionPlanMetricsSet,
+    partition: usize,
     /// Whether bytes are of interest.
     is_charged: bool,
 }
@@ -129,6 +148,7 @@ impl PartitionCosts {
             TierCharge {
                 index,
                 bytes_read,
+                bytes_saved: None,
                 emulated,
             }
         };
@@ -143,6 +163,9 @@ impl PartitionCosts {
             tiers,
             reader: Some(reader),
             unsettled: TierBytes::ZERO,
+            saved: TierBytes::ZERO,
+            metrics: metrics.clone(),
+            partition,
         }
     }
 
@@ -152,6 +175,7 @@ impl PartitionCosts {
             Arc::new(ScanCosts {
                 tiers: Vec::new(),
                 traffic: Arc::default(),
+                cooperative: None,
             })
         });
         Self {
@@ -160,6 +184,9 @@ impl PartitionCosts {
             reader: None,
             costs: Arc::clone(&NONE),
             unsettled: TierBytes::ZERO,
+            saved: TierBytes::ZERO,
+            metrics: ExecutionPlanMetricsSet::new(),
+            partition: 0,
             is_charged: false,
         }
     }
@@ -186,6 +213,7 @@ impl PartitionCosts {
         let bytes = std::mem::take(&mut self.unsettled);
         if self.count_accesses || is_limited {
             account.read(*task, &bytes);
+            account.saved(*task, &std::mem::take(&mut self.saved));
         }
         match task {
             Task::Point => None,
@@ -212,6 +240,30 @@ impl PartitionCosts {
         self.count(slot, rows);
         if self.is_charged {
             self.charge(segment.tier_bytes_at(probe.take()));
+        }
+    }
+
+    /// Charges what was read of a far column to copy it near.
+    pub fn copied(&mut self, bytes: TierBytes) {
+        if self.is_charged {
+            self.charge(bytes);
+        }
+    }
+
+    /// Counts what was not read of far columns, as another scan had just brought them near.
+    pub fn saved(&mut self, bytes: TierBytes) {
+        self.saved += bytes;
+        for charge in &mut self.tiers {
+            let tier = &self.costs.tiers[charge.index];
+            let saved = bytes[tier.id];
+            if saved == 0 || charge.bytes_read.is_none() {
+                continue;
+            }
+            let counted = charge.bytes_saved.get_or_insert_with(|| {
+                let name = format!("{BYTES_SAVED_METRIC}{}", tier.name);
+                MetricBuilder::new(&self.metrics).counter(name, self.partition)
+            });
+            counted.add(saved as usize);
         }
     }
 

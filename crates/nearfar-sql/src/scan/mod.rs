@@ -9,6 +9,7 @@
 
 mod by_index;
 mod charge;
+mod cooperative;
 mod costly;
 mod filter;
 mod like;
@@ -25,7 +26,7 @@ mod steps;
 mod stream;
 
 pub use by_index::{IndexRank, best_index, is_read};
-pub use charge::{BYTES_READ_METRIC, ScanCosts, WAIT_METRIC};
+pub use charge::{BYTES_READ_METRIC, BYTES_SAVED_METRIC, ScanCosts, WAIT_METRIC};
 pub(crate) use charge::{PartitionCosts, Reader};
 pub use costly::is_costly;
 pub use filter::{Filter, has_subquery};

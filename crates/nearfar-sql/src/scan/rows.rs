@@ -7,12 +7,16 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::charge::PartitionCosts;
+use super::cooperative::NearColumns;
 use super::filter::{Bound, Domain, Filter, ZoneFilter};
 use super::steps::{rows_by_bytes, text_bytes};
 use crate::error::EngineError;
 use nearfar_model::StreamedRun;
 use nearfar_table::segment::{ColumnSegment, RowSet, Selector, Verdict, ZONE_ROWS};
 use nearfar_table::table::{ColumnSlot, DeleteVector, Part, Segment, TableSummary};
+
+/// Rows of which a cache line has the codes, in most columns.
+const LINE_ROWS: usize = 16;
 
 /// Rows a filter that may be left out is tried on before it is judged.
 const TRIAL_ROWS: usize = 2 * ZONE_ROWS;
@@ -116,6 +120,10 @@ pub enum Selected {
 pub struct BoundSegment {
     pub part: Part,
     current: Vec<Option<Arc<ColumnSegment>>>,
+    /// Those of `current` that the table has far.
+    near: NearColumns,
+    /// Per column, rows that were read where the table has them.
+    rows_read: Vec<usize>,
     /// Per column, the run of rows that filters have read last.
     read_by_filters: Vec<Range<usize>>,
     zones: Vec<(usize, ZoneFilter)>,
@@ -126,14 +134,24 @@ pub struct BoundSegment {
 }
 
 impl BoundSegment {
-    /// Binds `filters` to `part`.
+    /// Binds `filters` to `part`, of which these columns are `near`.
     ///
     /// # Errors
     /// Columns of filters that can't be brought to memory.
-    pub fn new(part: Part, filters: &[ActiveFilter]) -> Result<Self, EngineError> {
+    pub fn new(
+        part: Part,
+        near: NearColumns,
+        filters: &[ActiveFilter],
+    ) -> Result<Self, EngineError> {
         let columns = part.segment.columns().len();
+        let mut current = vec![None; columns];
+        for (column, segment) in near.iter() {
+            current[column] = Some(Arc::clone(segment));
+        }
         let mut bound = Self {
-            current: vec![None; columns],
+            current,
+            near,
+            rows_read: vec![0; columns],
             read_by_filters: vec![0..0; columns],
             part,
             zones: Vec::new(),
@@ -159,6 +177,23 @@ impl BoundSegment {
             }
         }
         Ok(bound)
+    }
+
+    /// The same part, bound to other filters.
+    ///
+    /// # Errors
+    /// Columns of filters that can't be brought to memory.
+    pub fn rebound(self, filters: &[ActiveFilter]) -> Result<Self, EngineError> {
+        let bound = Self::new(self.part, self.near, filters)?;
+        Ok(Self {
+            rows_read: self.rows_read,
+            ..bound
+        })
+    }
+
+    /// Per column, rows that were read so far, as if it were where the table has it.
+    pub fn rows_read(&self) -> &[usize] {
+        &self.rows_read
     }
 
     /// Two ranges of one column, such as the ends of `BETWEEN`, are one filter.
@@ -276,7 +311,15 @@ impl BoundSegment {
             let column = active.filter.columns()[0];
             let slot = &self.part.segment.columns()[column];
             let read = &mut self.read_by_filters[column];
-            charge_filter(slot, filter, &rows, read, &probe, costs);
+            if charge_filter(slot, filter, &rows, read, &probe, costs) {
+                note_read(
+                    &mut self.rows_read,
+                    &self.near,
+                    column,
+                    run_of(&rows),
+                    costs,
+                );
+            }
             let before = std::mem::replace(&mut left, self.selector.count());
             if active.optional {
                 active.passed.add(before, left);
@@ -348,6 +391,7 @@ impl BoundSegment {
             costs.count(self.slot(column), rows);
         } else {
             costs.read(self.slot(column), &segment, rows);
+            note_read(&mut self.rows_read, &self.near, column, rows, costs);
         }
         Ok(segment.read(rows, schema.field(column).data_type())?)
     }
@@ -368,7 +412,7 @@ impl Selected {
 }
 
 /// Charges what `filter` has read of its column for `rows`, and adds them to the run of those that
-/// filters have `read`. What another has just read comes from the cache and is only counted.
+/// filters have `read`. What another has just read comes from the cache and is only counted; whether it was not.
 fn charge_filter(
     slot: &ColumnSlot,
     filter: &ZoneFilter,
@@ -376,19 +420,43 @@ fn charge_filter(
     read: &mut Range<usize>,
     probe: &StreamedRun,
     costs: &mut PartitionCosts,
-) {
-    let run = RowSet::Run {
-        start: rows.start,
-        len: rows.len(),
-    };
+) -> bool {
+    let run = run_of(rows);
     if read.start <= rows.start && rows.end <= read.end {
-        return costs.count(slot, run);
+        costs.count(slot, run);
+        return false;
     }
     match filter.is_by_kernel() {
         true => costs.streamed(slot, &filter.segment, run, probe),
         false => costs.read(slot, &filter.segment, run),
     }
     extend(read, rows);
+    true
+}
+
+fn run_of(rows: &Range<usize>) -> RowSet<'static> {
+    RowSet::Run {
+        start: rows.start,
+        len: rows.len(),
+    }
+}
+
+/// Notes that `rows` of a column were read, which another scan may have brought near.
+fn note_read(
+    rows_read: &mut [usize],
+    near: &NearColumns,
+    column: usize,
+    rows: RowSet<'_>,
+    costs: &mut PartitionCosts,
+) {
+    // A value alone moves a cache line, with its neighbours.
+    rows_read[column] += match rows {
+        RowSet::Run { len, .. } => len,
+        RowSet::Positions(positions) => rows.span().len().min(positions.len() * LINE_ROWS),
+    };
+    if let Some(bytes) = near.saved(column, rows) {
+        costs.saved(bytes);
+    }
 }
 
 /// Makes `run` one with `next` where that follows it, else `next` alone.

@@ -4,6 +4,7 @@ use arrow::datatypes::SchemaRef;
 use std::time::{Duration, Instant};
 
 use super::charge::PartitionCosts;
+use super::cooperative::NearColumns;
 use super::filter::Filter;
 use super::rows::{ActiveFilter, BoundSegment};
 use super::steps::Steps;
@@ -43,7 +44,7 @@ pub fn selectivity(
     for (part, zone) in sample(snapshot) {
         let part = snapshot.parts()[part].clone();
         let rows = part.segment.rows();
-        let mut bound = BoundSegment::new(part, &active)?;
+        let mut bound = BoundSegment::new(part, NearColumns::default(), &active)?;
         if !is_costly {
             let selected = bound.select(zone, &(0..rows), &mut active, schema, &mut costs)?;
             passed += selected.as_rows().len();

@@ -6,7 +6,7 @@ use datafusion::common::config::ConfigOptions;
 use datafusion::common::stats::Precision;
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::common::{SplitPoint, Statistics};
-use datafusion::datasource::source::DataSource;
+use datafusion::datasource::source::{DataSource, DataSourceExec};
 use datafusion::error::Result;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::expressions::{Column, DynamicFilterPhysicalExpr};
@@ -15,14 +15,15 @@ use datafusion::physical_expr::{
     EquivalenceProperties, LexOrdering, Partitioning, PhysicalExpr, PhysicalSortExpr,
     RangePartitioning,
 };
-use datafusion::physical_plan::DisplayFormatType;
 use datafusion::physical_plan::filter_pushdown::{FilterPushdownPropagation, PushedDown};
 use datafusion::physical_plan::metrics::{BaselineMetrics, ExecutionPlanMetricsSet, MetricBuilder};
+use datafusion::physical_plan::{DisplayFormatType, ExecutionPlan};
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 
 use super::by_index::FoundRows;
 use super::charge::{PartitionCosts, Reader, ScanCosts};
+use super::cooperative::{CooperativeScans, is_far};
 use super::filter::Filter;
 use super::literals::scalar;
 use super::partitions::Partitions;
@@ -31,7 +32,7 @@ use super::statistics::statistics;
 use super::stream::{DynamicFilter, Lookup, PartitionScan, ScanStream};
 use crate::error::EngineError;
 use crate::settings::Settings;
-use nearfar_table::table::{Snapshot, Table};
+use nearfar_table::table::{ColumnSlot, Snapshot, Table};
 use nearfar_table::traffic::{Task, TrafficAccount};
 use nearfar_table::transaction::Transaction;
 
@@ -93,6 +94,16 @@ impl Clone for Told {
     }
 }
 
+/// Whether columns that are read lie far, once somebody has asked. A clone of the scan may read others.
+#[derive(Debug, Default)]
+struct Far(OnceLock<bool>);
+
+impl Clone for Far {
+    fn clone(&self) -> Self {
+        Self::default()
+    }
+}
+
 /// A scan of one table: which columns, which rows, in how many partitions.
 #[derive(Debug, Clone)]
 pub struct TableScan {
@@ -112,10 +123,18 @@ pub struct TableScan {
     statistics: Told,
     costs: Arc<ScanCosts>,
     count_accesses: bool,
+    in_any_order: bool,
+    far: Far,
     metrics: ExecutionPlanMetricsSet,
 }
 
 impl TableScan {
+    /// The scan that an operator is, if it is one of a table.
+    pub fn of(operator: &dyn ExecutionPlan) -> Option<&Self> {
+        let source = operator.downcast_ref::<DataSourceExec>()?;
+        source.data_source().downcast_ref()
+    }
+
     /// A scan of `projection` of those of `rows` in `snapshot` of `table` that pass `filters`. Columns are those of `table_schema`: the table's,
     /// and perhaps [`ROW_ID`] behind them.
     ///
@@ -148,6 +167,8 @@ impl TableScan {
             statistics: Told::default(),
             costs: Arc::clone(costs),
             count_accesses: true,
+            in_any_order: false,
+            far: Far::default(),
             metrics: ExecutionPlanMetricsSet::new(),
             table: Arc::clone(table),
             table_schema: Arc::clone(table_schema),
@@ -170,6 +191,37 @@ impl TableScan {
     pub fn counting(mut self, count_accesses: bool) -> Self {
         self.count_accesses = count_accesses;
         self
+    }
+
+    /// The same scan, the order of whose rows nobody relies on: with far rows, it reads what other scans read at the time. None
+    /// where nothing is far, and where rows are to be locked, for which all statements come in one order.
+    #[must_use]
+    pub fn in_any_order(&self) -> Option<Self> {
+        let is_possible = matches!(self.rows, ScannedRows::All { .. })
+            && self.fetch.is_none()
+            && !self.in_any_order
+            && self.table_schema.fields().len() == self.table.schema().fields().len();
+        (is_possible && self.reads_far()).then(|| Self {
+            in_any_order: true,
+            ..self.clone()
+        })
+    }
+
+    /// Whether columns that are read lie far.
+    fn reads_far(&self) -> bool {
+        self.costs.cooperative().is_some() && *self.far.0.get_or_init(|| self.finds_far())
+    }
+
+    fn finds_far(&self) -> bool {
+        let filtered = self.filters.iter().flat_map(Filter::columns);
+        let columns: Vec<&usize> = self.projection.iter().chain(filtered).collect();
+        let parts = self.snapshot.parts().iter();
+        let mut segments = parts.map(|part| &part.segment);
+        segments.any(|segment| {
+            let is_written = segment.written().is_some();
+            let slots = columns.iter().filter_map(|at| segment.columns().get(**at));
+            !is_written && slots.map(ColumnSlot::tier_bytes).any(is_far)
+        })
     }
 
     /// The table that is scanned.
@@ -334,6 +386,23 @@ impl TableScan {
         }
     }
 
+    /// The scans that this one joins.
+    fn cooperative(&self, context: &TaskContext) -> Option<Arc<CooperativeScans>> {
+        let extensions = &context.session_config().options().extensions;
+        let settings = extensions.get::<Settings>();
+        let joins = matches!(self.rows, ScannedRows::All { .. })
+            && self.fetch.is_none()
+            && settings.is_some_and(Settings::cooperative_scans)
+            && self.reads_far();
+        self.costs.cooperative().filter(|_| joins).cloned()
+    }
+
+    /// Whether more than half of the rows are expected to pass all filters.
+    fn passes_most(&self) -> bool {
+        let passing = self.rows_expected.unwrap_or(usize::MAX);
+        self.dynamic.is_empty() && passing > self.snapshot.rows() / 2
+    }
+
     fn projected(&self, projection: Vec<usize>) -> Result<Self> {
         Ok(Self {
             schema: Arc::new(self.table_schema.project(&projection)?),
@@ -362,6 +431,10 @@ impl DataSource for TableScan {
             });
         Ok(Box::pin(ScanStream::new(PartitionScan {
             lookup,
+            cooperative: self.cooperative(&context),
+            scan_id: Arc::as_ptr(&self.partitions).addr(),
+            in_any_order: self.in_any_order,
+            passes_most: self.passes_most(),
             snapshot: self.snapshot.clone(),
             pieces: self.partitions.pieces[partition].clone().into(),
             table_schema: Arc::clone(&self.table_schema),
@@ -409,6 +482,9 @@ impl DataSource for TableScan {
         if !filters.is_empty() {
             write!(f, ", filters=[{}]", filters.join(", "))?;
         }
+        if self.in_any_order {
+            write!(f, ", order=any")?;
+        }
         self.fetch
             .map_or(Ok(()), |fetch| write!(f, ", fetch={fetch}"))
     }
@@ -421,7 +497,10 @@ impl DataSource for TableScan {
     }
 
     fn eq_properties(&self) -> EquivalenceProperties {
-        let orderings = [true, false].map(|nulls_first| self.ordering(nulls_first));
+        let orderings = [true, false].map(|nulls_first| {
+            let is_kept = !self.in_any_order;
+            is_kept.then(|| self.ordering(nulls_first)).flatten()
+        });
         EquivalenceProperties::new_with_orderings(
             Arc::clone(&self.schema),
             orderings.into_iter().flatten(),

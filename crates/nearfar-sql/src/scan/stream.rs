@@ -19,6 +19,7 @@ use std::time::Instant;
 
 use super::by_index::{NamedValues, found_rows};
 use super::charge::PartitionCosts;
+use super::cooperative::{CooperativeReader, CooperativeScans, Density, NearColumns, Opening};
 use super::filter::Filter;
 use super::partitions::{Piece, pieces_at};
 use super::rows::{ActiveFilter, BoundSegment, Selected};
@@ -76,6 +77,14 @@ pub struct Lookup {
 pub struct PartitionScan {
     /// None where there is no index, or no filter that is not known yet.
     pub lookup: Option<Lookup>,
+    /// The scans that it joins, if it does.
+    pub cooperative: Option<Arc<CooperativeScans>>,
+    /// The number that all partitions of the scan have, and no other scan.
+    pub scan_id: usize,
+    /// Whether nobody relies on the order of its rows.
+    pub in_any_order: bool,
+    /// Whether more than half of the rows are expected to pass.
+    pub passes_most: bool,
     pub snapshot: Snapshot,
     pub pieces: VecDeque<Piece>,
     pub table_schema: SchemaRef,
@@ -99,13 +108,17 @@ pub struct ScanStream {
     pending: Vec<u32>,
     rows_left: usize,
     steps: Steps,
-    /// Its turn, where traffic is limited.
+    /// Its place among the scans that it has joined.
+    reader: Option<CooperativeReader>,
+    /// Its turn where traffic is limited, or the end of another scan's copy.
     turn: Option<BoxFuture<'static, ()>>,
 }
 
 struct OpenPiece {
     bound: BoundSegment,
     piece: Piece,
+    /// Rows of this piece and of those before that were read with it.
+    rows: usize,
     /// The first row that was not looked at yet.
     next: usize,
 }
@@ -146,6 +159,7 @@ impl ScanStream {
             pending: Vec::new(),
             rows_left: scan.fetch.unwrap_or(usize::MAX),
             steps: Steps::new(is_costly),
+            reader: None,
             scan,
         }
     }
@@ -217,20 +231,27 @@ impl ScanStream {
         if let Some(lookup) = self.scan.lookup.take() {
             self.look_up(&lookup)?;
         }
+        if let Some(scans) = self.scan.cooperative.take() {
+            self.reader = self.join(&scans);
+        }
         let open = match self.open.take() {
             Some(open) => Some(open),
             None => self.open_next()?,
         };
         let Some(mut open) = open else {
-            return Ok(Step::Done);
+            let waits = self.turn.is_some();
+            return Ok(if waits { Step::Nothing } else { Step::Done });
         };
         if changed {
-            open.bound = BoundSegment::new(open.bound.part.clone(), &self.active)?;
+            open.bound = open.bound.rebound(&self.active)?;
         }
         if open.next >= open.piece.rows.end && !self.goes_on(&mut open) {
-            return self.flush(&mut open.bound);
+            return self.close(open);
         }
         let began = Instant::now();
+        if let Some(reader) = &mut self.reader {
+            reader.reads_now(began);
+        }
         let rows = open.next_rows(self.steps.rows(open.bound.step_rows()));
         let schema = Arc::clone(&self.scan.table_schema);
         let selected = open.bound.select(
@@ -255,20 +276,63 @@ impl ScanStream {
             return false;
         };
         open.next = piece.rows.start;
+        open.rows += piece.rows.len();
         open.piece = piece;
         true
     }
 
+    /// A place among the scans that read far data now.
+    fn join(&self, scans: &Arc<CooperativeScans>) -> Option<CooperativeReader> {
+        let columns = self.scan.table_schema.fields().len();
+        let mut expected = vec![false; columns];
+        let filters = self.active[..self.static_filters].iter();
+        let filtered = filters.flat_map(|active| active.filter.columns());
+        let projected = self.scan.projection.iter();
+        let projected = projected.filter(|_| self.scan.passes_most);
+        filtered
+            .chain(projected)
+            .for_each(|column| expected[*column] = true);
+        let all = (&self.scan.snapshot, &self.scan.pieces);
+        scans.join(self.scan.scan_id, all, Density::new(expected))
+    }
+
+    /// The next piece. None where there is none, or another scan's copy is to be waited for.
     fn open_next(&mut self) -> Result<Option<OpenPiece>, EngineError> {
-        let Some(piece) = self.scan.pieces.pop_front() else {
+        let pieces = &mut self.scan.pieces;
+        let at = match &self.reader {
+            Some(reader) if self.scan.in_any_order => reader.best_next(pieces),
+            _ => 0,
+        };
+        let Some(piece) = pieces.get(at) else {
             return Ok(None);
         };
+        let reader = self.reader.as_mut();
+        let near = match reader.map(|reader| reader.open(piece.part, &mut self.scan.costs)) {
+            None => NearColumns::default(),
+            Some(Opening::Near(near)) => near,
+            Some(Opening::Waits(ends)) => {
+                self.turn = Some(ends.map(drop).boxed());
+                return Ok(None);
+            }
+        };
+        let piece = piece.clone();
+        pieces.remove(at);
         let part = self.scan.snapshot.parts()[piece.part].clone();
         Ok(Some(OpenPiece {
-            bound: BoundSegment::new(part, &self.active)?,
+            bound: BoundSegment::new(part, near, &self.active)?,
             next: piece.rows.start,
+            rows: piece.rows.len(),
             piece,
         }))
+    }
+
+    /// Hands on what is left of a piece that was read.
+    fn close(&mut self, mut open: OpenPiece) -> Result<Step, EngineError> {
+        let step = self.flush(&mut open.bound)?;
+        if let Some(reader) = &mut self.reader {
+            reader.has_read(open.rows, open.bound.rows_read());
+        }
+        Ok(step)
     }
 
     /// Hands long runs on immediately; collects other rows until they fill a batch.
@@ -380,15 +444,21 @@ impl Stream for ScanStream {
             let step = self.step();
             // Who has all of its rows reads no more.
             let turn = self.scan.costs.settle().filter(|_| self.rows_left > 0);
-            self.turn = turn.map(waited_for);
+            self.turn = turn.map(waited_for).or(self.turn.take());
             match step {
                 Ok(Step::Nothing) => {}
-                Ok(Step::Done) => return Poll::Ready(None),
+                Ok(Step::Done) => {
+                    self.reader = None;
+                    return Poll::Ready(None);
+                }
                 Ok(Step::Batch(batch)) => {
                     self.scan.metrics.record_output(batch.num_rows());
                     return Poll::Ready(Some(Ok(batch)));
                 }
-                Err(error) => return Poll::Ready(Some(Err(error.into()))),
+                Err(error) => {
+                    self.reader = None;
+                    return Poll::Ready(Some(Err(error.into())));
+                }
             }
         }
         cx.waker().wake_by_ref();

@@ -126,6 +126,7 @@ pub struct Settings {
     share_subplans: bool,
     narrow_outer_joins: bool,
     key_joins: bool,
+    cooperative_scans: bool,
     group_finest_first: bool,
     plan_cache_mode: PlanCacheMode,
     isolation: Isolation,
@@ -178,6 +179,7 @@ impl Settings {
             share_subplans: true,
             narrow_outer_joins: true,
             key_joins: true,
+            cooperative_scans: true,
             group_finest_first: true,
             plan_cache_mode: PlanCacheMode::default(),
             isolation: Isolation::default(),
@@ -251,6 +253,11 @@ impl Settings {
     /// Whether hash joins by integers and the like are Nearfar's own.
     pub fn key_joins(&self) -> bool {
         self.key_joins
+    }
+
+    /// Whether concurrent scans of the same far data read it once.
+    pub fn cooperative_scans(&self) -> bool {
+        self.cooperative_scans
     }
 
     /// Has parts of a statement that are the same be computed each for itself.

@@ -41,7 +41,7 @@ pub struct OwnSetting {
 }
 
 /// All of them.
-pub const OWN: [OwnSetting; 22] = [
+pub const OWN: [OwnSetting; 23] = [
     OwnSetting {
         name: "default_tablespace",
         description: "Where tables are put that name no tablespace.",
@@ -196,6 +196,20 @@ pub const OWN: [OwnSetting; 22] = [
             Ok(())
         },
         show: |settings| settings.share_subplans.to_string(),
+    },
+    OwnSetting {
+        name: "cooperative_scans",
+        description: "Whether scans of the same far data that run concurrently read it once.",
+        scope: Scope::Session,
+        assign: |settings, given| {
+            settings.cooperative_scans = given.boolean()?;
+            Ok(())
+        },
+        reset: |settings| {
+            settings.cooperative_scans = true;
+            Ok(())
+        },
+        show: |settings| settings.cooperative_scans.to_string(),
     },
     OwnSetting {
         name: "group_finest_first",

@@ -7,6 +7,7 @@ mod changes;
 mod compiled_joins;
 mod complexity;
 mod constraints;
+mod cooperative;
 mod crashes;
 mod cursors;
 mod damaged_files;

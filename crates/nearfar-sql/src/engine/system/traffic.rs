@@ -26,6 +26,10 @@ const COLUMNS: &Columns<Row> = &[
         Of::Count(|row| Some(row.of.moved.written_bytes)),
     ),
     (
+        "saved_bytes",
+        Of::Count(|row| Some(row.of.moved.saved_bytes)),
+    ),
+    (
         "read_gb_per_s",
         Of::Float(|row| Some(row.of.read_bytes_per_s / GB_PER_S)),
     ),

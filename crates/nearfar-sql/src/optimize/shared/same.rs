@@ -5,7 +5,6 @@
 //! here are the same as no other, and neither is one with an expression that gives another value each time.
 
 use datafusion::common::tree_node::TreeNodeRecursion;
-use datafusion::datasource::source::DataSourceExec;
 use datafusion::logical_expr::Volatility;
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::aggregate::AggregateFunctionExpr;
@@ -135,7 +134,7 @@ fn is_comparable(operator: &dyn ExecutionPlan) -> bool {
         || operator.is::<WindowAggExec>()
         || operator.is::<BoundedWindowAggExec>()
         || varying_order(operator).is_some()
-        || scan(operator).is_some();
+        || TableScan::of(operator).is_some();
     let expressions = is_known.then(|| expressions(operator)).flatten();
     let Some(expressions) = expressions else {
         return false;
@@ -172,7 +171,7 @@ fn is_same(one: &dyn ExecutionPlan, other: &dyn ExecutionPlan) -> bool {
         && has_same_functions(one, other)
         && has_same_windows(one, other)
         && columns_of_filter(one) == columns_of_filter(other)
-        && match (scan(one), scan(other)) {
+        && match (TableScan::of(one), TableScan::of(other)) {
             (Some(one), Some(other)) => one.is_same(other),
             (None, None) => true,
             _ => false,
@@ -292,9 +291,4 @@ fn columns_of_filter(operator: &dyn ExecutionPlan) -> Option<String> {
         filter.column_indices(),
         filter.schema()
     ))
-}
-
-fn scan(operator: &dyn ExecutionPlan) -> Option<&TableScan> {
-    let source = operator.downcast_ref::<DataSourceExec>()?;
-    source.data_source().downcast_ref()
 }

@@ -1,0 +1,210 @@
+//! Near memory for copies, used again and again while scans run.
+
+use nearfar_memory::{MemorySystem, Placement, Region, RegionOptions, TierId};
+use parking_lot::Mutex;
+use std::sync::{Arc, Weak};
+
+/// Sizes of buffers are multiples of it, so that one fits many columns.
+const GRAIN_BYTES: usize = 1 << 20;
+
+/// A buffer is used for what fills at least this part of it.
+const FILLED_PART: usize = 4;
+
+/// Parts of the near tier's budget that copies leave to others.
+const BUDGET_LEFT: u64 = 8;
+
+/// Near memory of at most so many bytes.
+#[derive(Debug)]
+pub struct NearBuffers {
+    system: Arc<MemorySystem>,
+    bytes_max: u64,
+    held: Mutex<Held>,
+}
+
+#[derive(Debug, Default)]
+struct Held {
+    buffers: Vec<Arc<Region>>,
+    /// Those that were given back while somebody used them.
+    released: Vec<Weak<Region>>,
+    /// Bytes of those that are being filled.
+    filling_bytes: u64,
+}
+
+/// Why there is no buffer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NoBuffer {
+    /// All that there may be are in use.
+    Full,
+    /// There can be none of this size, or the near tier has no room for it.
+    Refused,
+}
+
+impl NearBuffers {
+    pub fn new(system: &Arc<MemorySystem>, bytes_max: u64) -> Self {
+        Self {
+            system: Arc::clone(system),
+            bytes_max,
+            held: Mutex::default(),
+        }
+    }
+
+    /// A buffer of at least `bytes` with what `fill` puts in.
+    ///
+    /// # Errors
+    /// Why there is none.
+    pub fn filled(&self, bytes: usize, fill: &dyn Fn(&mut [u8])) -> Result<Arc<Region>, NoBuffer> {
+        let mut buffer = self.take(bytes)?;
+        let len = buffer.len() as u64;
+        // Nobody else has it: it is in no list, and was in use by nobody.
+        let filled = Arc::get_mut(&mut buffer).map(|region| fill(region.as_mut_slice()));
+        let mut held = self.held.lock();
+        held.filling_bytes -= len;
+        filled.ok_or(NoBuffer::Refused)?;
+        held.buffers.push(Arc::clone(&buffer));
+        Ok(buffer)
+    }
+
+    /// One that nobody uses, whose bytes count as being filled.
+    fn take(&self, bytes: usize) -> Result<Arc<Region>, NoBuffer> {
+        let size = bytes.max(1).next_multiple_of(GRAIN_BYTES);
+        let Some(others_max) = self.bytes_max.checked_sub(size as u64) else {
+            return Err(NoBuffer::Refused);
+        };
+        let mut held = self.held.lock();
+        if let Some(buffer) = held.take_idle(size) {
+            held.filling_bytes += buffer.len() as u64;
+            return Ok(buffer);
+        }
+        let mut unused = held.make_room(others_max);
+        if held.bytes() > others_max {
+            return Err(NoBuffer::Full);
+        }
+        if !self.has_room(size) {
+            unused.extend(held.make_room(0));
+        }
+        held.filling_bytes += size as u64;
+        drop(held);
+        drop(unused);
+        self.allocate(size).ok_or_else(|| {
+            self.held.lock().filling_bytes -= size as u64;
+            NoBuffer::Refused
+        })
+    }
+
+    fn allocate(&self, size: usize) -> Option<Arc<Region>> {
+        if !self.has_room(size) {
+            return None;
+        }
+        let near = Placement::Bind(TierId::NEAR);
+        let region = Region::allocate(&self.system, size, &near, RegionOptions::default());
+        let refused = |error: &_| tracing::debug!(%error, "scans read far memory by themselves");
+        region.inspect_err(refused).ok().map(Arc::new)
+    }
+
+    /// Whether the near tier has more of its budget left than copies leave to others.
+    fn has_room(&self, size: usize) -> bool {
+        let usage = self.system.usage(TierId::NEAR);
+        let most = usage.budget_bytes - usage.budget_bytes / BUDGET_LEFT;
+        usage.used_bytes() + size as u64 <= most
+    }
+
+    /// Gives back all that nobody uses, and the rest once nobody does.
+    pub fn release(&self) {
+        let mut held = self.held.lock();
+        let buffers = std::mem::take(&mut held.buffers);
+        held.released.retain(|buffer| buffer.strong_count() > 0);
+        held.released.extend(buffers.iter().map(Arc::downgrade));
+        drop(held);
+        drop(buffers);
+    }
+}
+
+impl Held {
+    /// Bytes that are held, and those that were given back and are still used.
+    fn bytes(&self) -> u64 {
+        let released = self.released.iter().filter_map(Weak::upgrade);
+        let all = self.buffers.iter().cloned().chain(released);
+        all.map(|buffer| buffer.len() as u64).sum::<u64>() + self.filling_bytes
+    }
+
+    /// A buffer for `size` bytes that nobody uses.
+    fn take_idle(&mut self, size: usize) -> Option<Arc<Region>> {
+        let at = self.buffers.iter().position(|buffer| {
+            let len = buffer.len();
+            Arc::strong_count(buffer) == 1 && len >= size && len <= size * FILLED_PART
+        })?;
+        Some(self.buffers.swap_remove(at))
+    }
+
+    /// Takes buffers out that nobody uses until no more than `bytes_max` are held.
+    fn make_room(&mut self, bytes_max: u64) -> Vec<Arc<Region>> {
+        let mut bytes = self.bytes();
+        let unused = self.buffers.extract_if(.., |buffer| {
+            let goes = bytes > bytes_max && Arc::strong_count(buffer) == 1;
+            if goes {
+                bytes -= buffer.len() as u64;
+            }
+            goes
+        });
+        unused.collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nearfar_memory::Budgets;
+    use nearfar_topology::Topology;
+
+    const MIB: usize = 1 << 20;
+
+    fn buffers(budgets: Budgets, bytes_max: usize) -> NearBuffers {
+        let topology = Topology::this_machine().expect("this machine's topology");
+        let system = MemorySystem::new(&topology, &budgets).expect("a system");
+        NearBuffers::new(&system, bytes_max as u64)
+    }
+
+    fn fill(bytes: &mut [u8]) {
+        bytes[0] = 7;
+    }
+
+    /// Why there is no buffer of so many bytes, if there is none.
+    fn refused(buffers: &NearBuffers, bytes: usize) -> Option<NoBuffer> {
+        buffers.filled(bytes, &fill).err()
+    }
+
+    #[test]
+    fn buffers_are_used_again_and_never_more_than_there_may_be() {
+        let buffers = buffers(Budgets::new(), 3 * MIB);
+        let first = buffers.filled(2 * MIB, &fill).expect("room");
+        assert_eq!(first.as_slice()[0], 7);
+        assert_eq!(refused(&buffers, 2 * MIB), Some(NoBuffer::Full));
+        assert_eq!(refused(&buffers, 4 * MIB), Some(NoBuffer::Refused));
+        let address = first.as_slice().as_ptr();
+        drop(first);
+        let again = buffers.filled(MIB + 1, &fill).expect("the same again");
+        assert_eq!(again.as_slice().as_ptr(), address);
+        drop(again);
+        // It makes way for a larger one.
+        let large = buffers.filled(3 * MIB, &fill).expect("room");
+        buffers.release();
+        assert_eq!(large.as_slice()[0], 7);
+        assert_eq!(refused(&buffers, 1), Some(NoBuffer::Full), "it is used");
+        drop(large);
+        assert!(buffers.filled(3 * MIB, &fill).is_ok());
+        assert_eq!(buffers.held.lock().bytes(), 3 * MIB as u64);
+    }
+
+    #[test]
+    fn a_part_of_the_budget_is_left_to_others() {
+        let buffers = buffers(Budgets::new().with("near", 16 << 20), 16 * MIB);
+        let first = buffers.filled(8 * MIB, &fill).expect("room");
+        let second = buffers.filled(6 * MIB, &fill).expect("room");
+        assert_eq!(second.len(), 6 * MIB);
+        assert_eq!(refused(&buffers, MIB), Some(NoBuffer::Refused));
+        drop(first);
+        // What nobody uses makes way.
+        assert!(buffers.filled(MIB, &fill).is_ok());
+        assert_eq!(buffers.held.lock().bytes(), 7 * MIB as u64);
+    }
+}

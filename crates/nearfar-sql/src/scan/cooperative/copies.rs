@@ -1,0 +1,116 @@
+//! Copies of far columns in near memory.
+
+use nearfar_memory::{TierBytes, TierId};
+use std::sync::Arc;
+use std::time::Instant;
+use tokio::sync::oneshot;
+
+use super::CooperativeScans;
+use super::buffers::NoBuffer;
+use super::parts::{CopiedColumn, PartId, ReaderId, SharedParts};
+use crate::scan::charge::PartitionCosts;
+use nearfar_table::segment::{ColumnSegment, SegmentMemory};
+use nearfar_table::table::Segment;
+
+/// A copy pays where readers together have to read this many times its rows.
+const READS_MIN: f64 = 1.5;
+
+/// Columns of a part that a scan is to bring near.
+#[derive(Debug)]
+pub struct Wanted(Vec<(usize, Arc<ColumnSegment>)>);
+
+impl Wanted {
+    /// Far columns that a reader is about to read most of, as others are who have yet to come to the part, and that are
+    /// not near yet. One that is not in memory is not among them.
+    pub fn of(
+        parts: &SharedParts,
+        (reader, now): (ReaderId, Instant),
+        part: PartId,
+        segment: &Segment,
+    ) -> Self {
+        let rows_least = (segment.rows() as f64 * READS_MIN) as usize;
+        let is_near = |column| {
+            let mut copies = parts.copies(part).iter();
+            copies.any(|copy| copy.column == column)
+        };
+        let slots = segment.columns().iter().enumerate();
+        let wanted = slots.filter_map(|(column, slot)| {
+            let pays = parts.reads(reader, column)
+                && !is_near(column)
+                && parts.rows_wanted(part, column, now) >= rows_least;
+            let values = slot.in_memory().filter(|_| pays)?;
+            is_far(values.streamed().tier_bytes()).then_some((column, values))
+        });
+        Self(wanted.collect())
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+/// Whether more of these bytes are on other tiers than on the near one.
+pub fn is_far(bytes: TierBytes) -> bool {
+    bytes[TierId::NEAR] < bytes.total() / 2
+}
+
+/// One who copies columns of a part. When it is dropped, they are there for all, and who waits for them is told.
+#[derive(Debug)]
+pub struct Copying<'a> {
+    scans: &'a CooperativeScans,
+    part: PartId,
+    copies: Vec<CopiedColumn>,
+    _ended: oneshot::Sender<()>,
+}
+
+impl<'a> Copying<'a> {
+    /// Nothing is copied yet; `ended` is what others wait for.
+    pub fn new(scans: &'a CooperativeScans, part: PartId, ended: oneshot::Sender<()>) -> Self {
+        Self {
+            scans,
+            part,
+            copies: Vec::new(),
+            _ended: ended,
+        }
+    }
+
+    /// Copies what is `wanted`, for as long as there is room; what was read is charged to `costs`. Returns the columns
+    /// that are near then.
+    pub fn copy(mut self, wanted: Wanted, costs: &mut PartitionCosts) -> Vec<usize> {
+        for (column, far) in wanted.0 {
+            let Some(near) = self.scans.copied(&far) else {
+                break;
+            };
+            costs.copied(far.streamed().tier_bytes());
+            self.copies.push(CopiedColumn {
+                column,
+                near: Arc::new(near),
+                far,
+            });
+        }
+        self.copies.iter().map(|copy| copy.column).collect()
+    }
+}
+
+impl Drop for Copying<'_> {
+    fn drop(&mut self) {
+        let mut parts = self.scans.parts.lock();
+        parts.end_copy(self.part, &self.copies);
+    }
+}
+
+impl CooperativeScans {
+    /// A copy of `far` in near memory, in the place of older ones that nobody reads where there is no other room.
+    fn copied(&self, far: &ColumnSegment) -> Option<ColumnSegment> {
+        let streamed = far.streamed();
+        let fill = |bytes: &mut [u8]| streamed.copy_to(bytes);
+        let buffer = loop {
+            match self.buffers.filled(streamed.copy_bytes(), &fill) {
+                Ok(buffer) => break buffer,
+                Err(NoBuffer::Full) if self.parts.lock().drop_oldest() => {}
+                Err(_) => return None,
+            }
+        };
+        streamed.column_in(SegmentMemory::Region(buffer)).ok()
+    }
+}

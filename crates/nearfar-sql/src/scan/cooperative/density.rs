@@ -1,0 +1,58 @@
+//! Of which columns a scan reads most.
+
+/// A scan that reads at least this part of a column's rows reads most of them.
+const DENSE_PART: f64 = 0.5;
+
+/// How much of each column a scan reads, as far as it is known.
+#[derive(Debug)]
+pub struct Density {
+    /// What was expected, by column.
+    expected: Vec<bool>,
+    /// Rows that were passed over.
+    rows: usize,
+    /// Of these, by column, rows that were read.
+    read: Vec<usize>,
+}
+
+impl Density {
+    /// Of a scan that is `expected` to read most of these columns.
+    pub fn new(expected: Vec<bool>) -> Self {
+        Self {
+            rows: 0,
+            read: vec![0; expected.len()],
+            expected,
+        }
+    }
+
+    /// Adds `rows` rows, of which so many were `read` of each column. One that was read twice is one.
+    pub fn add(&mut self, rows: usize, read: &[usize]) {
+        self.rows += rows;
+        for (sum, read) in self.read.iter_mut().zip(read) {
+            *sum += rows.min(*read);
+        }
+    }
+
+    /// By column, whether most of its rows are read.
+    pub fn dense(&self) -> Vec<bool> {
+        if self.rows == 0 {
+            return self.expected.clone();
+        }
+        let least = self.rows as f64 * DENSE_PART;
+        self.read.iter().map(|read| *read as f64 >= least).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_read_counts_more_than_what_was_expected() {
+        let mut density = Density::new(vec![true, false, false]);
+        assert_eq!(density.dense(), [true, false, false]);
+        density.add(100, &[10, 100, 40]);
+        assert_eq!(density.dense(), [false, true, false]);
+        density.add(100, &[100, 100, 70]);
+        assert_eq!(density.dense(), [true, true, true]);
+    }
+}
