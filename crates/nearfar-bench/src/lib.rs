@@ -4,6 +4,7 @@
 
 pub mod bench;
 pub mod cluster;
+pub mod cooperative;
 mod database;
 pub mod fairness;
 pub mod heap;

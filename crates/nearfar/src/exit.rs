@@ -5,6 +5,7 @@ use std::io;
 
 use datafusion::common::DataFusionError;
 use nearfar_bench::bench::BenchError;
+use nearfar_bench::cooperative::CooperativeBenchError;
 use nearfar_bench::heap::HeapBenchError;
 use nearfar_bench::insert::InsertBenchError;
 use nearfar_bench::merge::MergeBenchError;
@@ -261,6 +262,9 @@ fn of_benchmark(error: &(dyn Error + 'static)) -> Option<Exit> {
     if let Some(error) = error.downcast_ref::<HeapBenchError>() {
         return of_heap_bench(error);
     }
+    if let Some(error) = error.downcast_ref::<CooperativeBenchError>() {
+        return of_cooperative_bench(error);
+    }
     if let Some(error) = error.downcast_ref::<MergeBenchError>() {
         return of_merge_bench(error);
     }
@@ -320,6 +324,16 @@ fn of_heap_bench(error: &HeapBenchError) -> Option<Exit> {
         HeapBenchError::Options { .. } => Some(Exit::Usage),
         HeapBenchError::NoFarTier => Some(Exit::Unavailable),
         HeapBenchError::Mismatch { .. } => Some(Exit::WrongResult),
+        _ => None,
+    }
+}
+
+/// Errors that only pass another on leave the code to that.
+fn of_cooperative_bench(error: &CooperativeBenchError) -> Option<Exit> {
+    match error {
+        CooperativeBenchError::Options { .. } => Some(Exit::Usage),
+        CooperativeBenchError::NoFarTier => Some(Exit::Unavailable),
+        CooperativeBenchError::Mismatch { .. } => Some(Exit::WrongResult),
         _ => None,
     }
 }

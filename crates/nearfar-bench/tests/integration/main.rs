@@ -3,6 +3,7 @@
 mod answers;
 mod changes;
 mod contenders;
+mod cooperative;
 mod heap;
 mod inserts;
 mod machine;

@@ -34,6 +34,7 @@ pub enum BenchArea {
     Scan(BenchScanArgs),
     Operators(Box<BenchOperatorsArgs>),
     Heap(BenchHeapArgs),
+    Cooperative(BenchCooperativeArgs),
     Merge(BenchMergeArgs),
     Insert(BenchInsertArgs),
     Restart(BenchRestartArgs),
@@ -375,6 +376,50 @@ pub struct BenchHeapArgs {
     /// Timed runs of each query with each configuration.
     #[arg(long, value_name = "N", default_value = "3")]
     pub runs: NonZeroU32,
+    #[command(flatten)]
+    pub threads: ThreadArgs,
+    #[command(flatten)]
+    pub figures: FigureArgs,
+}
+
+/// Concurrent queries over one far table, which they read each for itself or together.
+///
+/// So many sessions ask queries that scan TPC-H's largest table, which is far, in turns in which scans read far memory
+/// each for itself and in such in which they read it together, as SET cooperative_scans says. Ratios are of the same
+/// round: queries per second together over apart, and far bytes that a query reads together over apart.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  nearfar bench cooperative
+  nearfar bench cooperative --sessions 2,4,8 --far-bandwidth 500MB/s
+  nearfar bench cooperative --profile cxl-card --rounds 9 --format json > cooperative.jsonl")]
+pub struct BenchCooperativeArgs {
+    #[command(flatten)]
+    pub scale: ScaleArgs,
+    /// Numbers of sessions.
+    #[arg(
+        long,
+        value_name = "LIST",
+        value_delimiter = ',',
+        default_value = "1,2,4,8"
+    )]
+    pub sessions: Vec<NonZeroUsize>,
+    /// For how long they ask each time.
+    #[arg(long, value_name = "SECONDS", value_parser = super::seconds, default_value = "3")]
+    pub seconds: Duration,
+    /// Times that both ways have their turn with each number of sessions.
+    #[arg(long, value_name = "N", default_value = "5")]
+    pub rounds: NonZeroU32,
+    /// Model the far tier after a built-in profile or a TOML file; `none` for the machine's own [default:
+    /// cxl-blades-1 where the machine has no far tier].
+    #[arg(long, value_name = "NAME|FILE")]
+    pub profile: Option<String>,
+    /// Give the threads all of the modelled device, not their share of it.
+    #[arg(long)]
+    pub whole_device: bool,
+    /// Most that all sessions together may move from far memory [default: no limit].
+    #[arg(long, value_name = "BYTES/S")]
+    pub far_bandwidth: Option<Bandwidth>,
     #[command(flatten)]
     pub threads: ThreadArgs,
     #[command(flatten)]

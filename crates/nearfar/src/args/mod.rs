@@ -32,9 +32,9 @@ use std::time::Duration;
 use clap::{Parser, Subcommand, ValueEnum};
 
 pub use self::bench::{
-    BenchArea, BenchArgs, BenchClusterArgs, BenchFairnessArgs, BenchHeapArgs, BenchInsertArgs,
-    BenchMergeArgs, BenchOltpArgs, BenchOperatorsArgs, BenchRestartArgs, BenchScanArgs,
-    ComparisonArgs, OperatorGridArgs,
+    BenchArea, BenchArgs, BenchClusterArgs, BenchCooperativeArgs, BenchFairnessArgs, BenchHeapArgs,
+    BenchInsertArgs, BenchMergeArgs, BenchOltpArgs, BenchOperatorsArgs, BenchRestartArgs,
+    BenchScanArgs, ComparisonArgs, OperatorGridArgs,
 };
 pub use self::calibrate::CalibrateArgs;
 pub use self::data::DataArgs;

@@ -1,6 +1,7 @@
 //! `nearfar bench`: comparisons with other engines.
 
 mod cluster;
+mod cooperative;
 mod fairness;
 mod figures_table;
 mod folder;
@@ -42,6 +43,7 @@ pub fn run(args: &BenchArgs) -> anyhow::Result<()> {
         BenchArea::Scan(args) => scan::run(args),
         BenchArea::Operators(args) => operators::run(args),
         BenchArea::Heap(args) => heap::run(args),
+        BenchArea::Cooperative(args) => cooperative::run(args),
         BenchArea::Merge(args) => merge::run(args),
         BenchArea::Insert(args) => insert::run(args),
         BenchArea::Restart(args) => restart::run(args),
