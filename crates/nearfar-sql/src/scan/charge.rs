@@ -201,6 +201,12 @@ impl PartitionCosts {
         }
     }
 
+    /// Whether far bandwidth is limited.
+    pub fn is_limited(&self) -> bool {
+        let mut reader = self.reader.iter();
+        reader.any(|reader| reader.account.traffic().limit().is_some())
+    }
+
     /// Counts what was read since this was last called, and returns the turn that is to be waited for
     /// before more is read, if there is one.
     pub fn settle(&mut self) -> Option<Turn> {

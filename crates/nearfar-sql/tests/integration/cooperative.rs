@@ -30,6 +30,8 @@ fn one_thread(budgets: Budgets) -> Arc<Engine> {
 /// Makes a far table `t` of several parts: `k` ascends, `v` does not, `n` has nulls, `d` few texts and `s` many.
 async fn fill(session: &Session) {
     run(session, "SET merge_rows = never").await;
+    // Two scans share what they read where bandwidth is limited, however much there is.
+    run(session, "SET far_bandwidth = '64GB/s'").await;
     let columns = "value AS k, value * 7919 % 100003 AS v, nullif(value % 11, 3) AS n, \
                    'kind ' || (value % 9) AS d, 'text ' || (value * 31 % 1000003) AS s";
     for part in 0..PARTS {

@@ -12,8 +12,12 @@ use crate::scan::charge::PartitionCosts;
 use nearfar_table::segment::{ColumnSegment, SegmentMemory};
 use nearfar_table::table::Segment;
 
-/// A copy pays where readers together have to read this many times its rows.
-const READS_MIN: f64 = 1.5;
+/// How many times a column's rows readers together have to read at least for a copy to pay: it is written once and read
+/// near each time, which two of them do not make up for.
+const READS_MIN: f64 = 2.5;
+
+/// The same where far bandwidth is limited, so that bytes are what is short.
+const LIMITED_READS_MIN: f64 = 1.5;
 
 /// Columns of a part that a scan is to bring near.
 #[derive(Debug)]
@@ -21,14 +25,19 @@ pub struct Wanted(Vec<(usize, Arc<ColumnSegment>)>);
 
 impl Wanted {
     /// Far columns that a reader is about to read most of, as others are who have yet to come to the part, and that are
-    /// not near yet. One that is not in memory is not among them.
+    /// not near yet. One that is not in memory is not among them. `is_limited` says whether far bandwidth is.
     pub fn of(
         parts: &SharedParts,
         (reader, now): (ReaderId, Instant),
-        part: PartId,
-        segment: &Segment,
+        (part, segment): (PartId, &Segment),
+        is_limited: bool,
     ) -> Self {
-        let rows_least = (segment.rows() as f64 * READS_MIN) as usize;
+        let reads_min = if is_limited {
+            LIMITED_READS_MIN
+        } else {
+            READS_MIN
+        };
+        let rows_least = (segment.rows() as f64 * reads_min) as usize;
         let is_near = |column| {
             let mut copies = parts.copies(part).iter();
             copies.any(|copy| copy.column == column)

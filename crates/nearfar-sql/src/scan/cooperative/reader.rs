@@ -98,7 +98,8 @@ impl CooperativeReader {
         let now = Instant::now();
         let mut parts = self.scans.parts.lock();
         parts.reads_now(self.id, now);
-        let wanted = Wanted::of(&parts, (self.id, now), id, segment);
+        let is_limited = costs.is_limited();
+        let wanted = Wanted::of(&parts, (self.id, now), (id, segment), is_limited);
         let own = if wanted.is_empty() {
             Vec::new()
         } else if let Some(ends) = parts.copying(id) {
