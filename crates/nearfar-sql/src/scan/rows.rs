@@ -122,7 +122,7 @@ pub struct BoundSegment {
     current: Vec<Option<Arc<ColumnSegment>>>,
     /// Those of `current` that the table has far.
     near: NearColumns,
-    /// Per column, rows that were read where the table has them.
+    /// Per column, rows that were read so far.
     rows_read: Vec<usize>,
     /// Per column, the run of rows that filters have read last.
     read_by_filters: Vec<Range<usize>>,
@@ -191,7 +191,7 @@ impl BoundSegment {
         })
     }
 
-    /// Per column, rows that were read so far, as if it were where the table has it.
+    /// Per column, rows that were read so far; of those that lie apart, all that their cache lines have.
     pub fn rows_read(&self) -> &[usize] {
         &self.rows_read
     }

@@ -83,22 +83,18 @@ impl<'a> ScanFilters<'a> {
     }
 }
 
-/// What the planner was told of a scan, which it asks again for each operator above. A clone of the scan is made to be
-/// changed, so that it has none.
-#[derive(Debug, Default)]
-struct Told(OnceLock<Arc<Statistics>>);
+/// What was found out of a scan, which is asked for again and again. A clone of the scan is made to be changed, so that
+/// nothing is known of it.
+#[derive(Debug)]
+struct Told<T>(OnceLock<T>);
 
-impl Clone for Told {
-    fn clone(&self) -> Self {
-        Self::default()
+impl<T> Default for Told<T> {
+    fn default() -> Self {
+        Self(OnceLock::new())
     }
 }
 
-/// Whether columns that are read lie far, once somebody has asked. A clone of the scan may read others.
-#[derive(Debug, Default)]
-struct Far(OnceLock<bool>);
-
-impl Clone for Far {
+impl<T> Clone for Told<T> {
     fn clone(&self) -> Self {
         Self::default()
     }
@@ -120,11 +116,13 @@ pub struct TableScan {
     fetch: Option<usize>,
     /// Rows that are expected to pass the filters, where there are any.
     rows_expected: Option<usize>,
-    statistics: Told,
+    /// What the planner was told, which it asks for each operator above.
+    statistics: Told<Arc<Statistics>>,
     costs: Arc<ScanCosts>,
     count_accesses: bool,
     in_any_order: bool,
-    far: Far,
+    /// Whether columns that are read lie far.
+    is_far: Told<bool>,
     metrics: ExecutionPlanMetricsSet,
 }
 
@@ -168,7 +166,7 @@ impl TableScan {
             costs: Arc::clone(costs),
             count_accesses: true,
             in_any_order: false,
-            far: Far::default(),
+            is_far: Told::default(),
             metrics: ExecutionPlanMetricsSet::new(),
             table: Arc::clone(table),
             table_schema: Arc::clone(table_schema),
@@ -209,7 +207,7 @@ impl TableScan {
 
     /// Whether columns that are read lie far.
     fn reads_far(&self) -> bool {
-        self.costs.cooperative().is_some() && *self.far.0.get_or_init(|| self.finds_far())
+        self.costs.cooperative().is_some() && *self.is_far.0.get_or_init(|| self.finds_far())
     }
 
     fn finds_far(&self) -> bool {

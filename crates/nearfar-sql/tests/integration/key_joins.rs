@@ -1,6 +1,6 @@
 //! Joins by keys of 64 bits have the answers of DataFusion's joins.
 
-use nearfar_sql::engine::{Engine, Session};
+use nearfar_sql::engine::{Engine, EngineOptions, Session};
 
 use super::support::{error, options, run};
 
@@ -54,6 +54,36 @@ async fn plans_have_them_where_keys_are_numbers() {
         plan.contains("HashJoinExec") && !plan.contains("KeyJoinExec"),
         "{plan}"
     );
+}
+
+#[tokio::test]
+async fn an_order_is_kept_for_those_who_see_it_without_requiring_it() {
+    let options = EngineOptions {
+        threads: 1,
+        ..options()
+    };
+    let session = Engine::new(options).expect("an engine").session();
+    let tables = "CREATE TABLE f AS SELECT value AS k, value % 103 AS v FROM generate_series(1, 4000) t(value); \
+                  CREATE TABLE u AS SELECT value AS k, value % 5 AS g FROM generate_series(1, 4000) t(value)";
+    run(&session, tables).await;
+    let joined = "u JOIN f ON u.k = f.k WHERE u.g < 3";
+    for (sql, operator) in [
+        (format!("SELECT max(f.v) FROM {joined}"), "KeyJoinExec"),
+        (
+            format!("SELECT first_value(f.v ORDER BY f.k) FROM {joined}"),
+            "HashJoinExec",
+        ),
+        (
+            format!("SELECT sum(v) FROM (SELECT f.v FROM {joined} ORDER BY f.k OFFSET 5) AS s"),
+            "HashJoinExec",
+        ),
+    ] {
+        let plan = run(&session, &format!("EXPLAIN {sql}")).await;
+        assert!(
+            plan.contains(operator) && !plan.contains("SortExec"),
+            "{plan}"
+        );
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
