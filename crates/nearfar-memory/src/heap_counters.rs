@@ -36,25 +36,41 @@ impl HeapCounters {
     /// Counts `bytes` allocated.
     #[inline]
     pub(crate) fn allocated(&self, bytes: usize) {
-        let cell = CELL.get();
-        self.add(if cell == NONE { claim() } else { cell }, bytes as i64);
+        let bytes = bytes as i64;
+        match CELL.get() {
+            own if own < OWNED => self.add_own(own, bytes),
+            SHARED => self.add_shared(bytes),
+            _ => self.add_first(bytes),
+        }
     }
 
     /// Counts `bytes` freed, by whichever thread.
     #[inline]
     pub(crate) fn freed(&self, bytes: usize) {
-        // A thread that never allocates may end without giving its cell back.
-        self.add(CELL.get().min(SHARED), -(bytes as i64));
+        let bytes = -(bytes as i64);
+        match CELL.get() {
+            own if own < OWNED => self.add_own(own, bytes),
+            // A thread that never allocates may end without giving its cell back.
+            _ => self.add_shared(bytes),
+        }
     }
 
     #[inline]
-    fn add(&self, cell: usize, bytes: i64) {
+    fn add_own(&self, cell: usize, bytes: i64) {
         let live_bytes = &self.live_bytes[cell].0;
-        if cell == SHARED {
-            live_bytes.fetch_add(bytes, Relaxed);
-        } else {
-            // No other thread writes, so that no addition is lost, and the bus need not be locked.
-            live_bytes.store(live_bytes.load(Relaxed).wrapping_add(bytes), Relaxed);
+        // No other thread writes, so that no addition is lost, and the bus need not be locked.
+        live_bytes.store(live_bytes.load(Relaxed).wrapping_add(bytes), Relaxed);
+    }
+
+    fn add_shared(&self, bytes: i64) {
+        self.live_bytes[SHARED].0.fetch_add(bytes, Relaxed);
+    }
+
+    #[cold]
+    fn add_first(&self, bytes: i64) {
+        match claim() {
+            SHARED => self.add_shared(bytes),
+            own => self.add_own(own, bytes),
         }
     }
 
@@ -92,7 +108,6 @@ std::thread_local! {
 }
 
 /// Takes a free cell for this thread, or the shared one.
-#[cold]
 fn claim() -> usize {
     // Pairs with the release of the thread that had the cell: what that has counted is seen.
     let taken = FREE.fetch_update(Acquire, Relaxed, |free| {

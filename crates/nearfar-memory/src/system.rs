@@ -156,7 +156,8 @@ pub struct MemorySystem {
     /// The parts of each tier that were named, by the positions of their nodes, in the order of naming.
     parts: [[OnceLock<RangeInclusive<usize>>; PARTS_MAX]; MAX_TIERS],
     ledger: Ledger,
-    heap_counters: [HeapCounters; MAX_TIERS],
+    /// Shared with the heaps, which reach them in one step.
+    heap_counters: [Arc<HeapCounters>; MAX_TIERS],
     headrooms: [Headroom; MAX_TIERS],
     /// The devices that something was put on; they stay open, and locked, as long as the system is there.
     devices: [Mutex<Option<Arc<DaxDevice>>>; MAX_TIERS],
@@ -483,7 +484,7 @@ impl MemorySystem {
         &self.ledger
     }
 
-    pub(crate) fn heap_counters(&self, tier: TierId) -> &HeapCounters {
+    pub(crate) fn heap_counters(&self, tier: TierId) -> &Arc<HeapCounters> {
         &self.heap_counters[tier.index()]
     }
 

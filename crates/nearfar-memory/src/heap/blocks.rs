@@ -3,7 +3,7 @@
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::ops::Range;
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use allocator_api2::alloc::AllocError;
@@ -16,6 +16,7 @@ use super::thread_ends;
 use super::thread_tier::ThreadTier;
 use super::tier_heap::Exhaustion;
 use crate::collection;
+use crate::heap_counters::HeapCounters;
 use crate::system::MemorySystem;
 use crate::tier::TierId;
 
@@ -27,11 +28,13 @@ const BLOCK_ALIGN: usize = 16;
 pub(super) struct Heap {
     system: Arc<MemorySystem>,
     tier: TierId,
+    /// Those of the tier.
+    counters: Arc<HeapCounters>,
     exhaustion: Exhaustion,
     /// mimalloc's heaps, one per arena, filled from the front; null where there is none yet.
     heaps: Box<[AtomicPtr<mimalloc::mi_heap_t>]>,
-    /// The heap that served the last allocation.
-    active: AtomicUsize,
+    /// The one of them that served the last allocation; null while the heap is made or dropped.
+    active: AtomicPtr<mimalloc::mi_heap_t>,
     /// Bytes that were free and yet not given back when memory was last collected.
     futile_bytes: AtomicU64,
     /// The addresses of the heap.
@@ -66,11 +69,12 @@ impl Heap {
         let heap = Self {
             system: Arc::clone(system),
             tier,
+            counters: Arc::clone(system.heap_counters(tier)),
             exhaustion,
             heaps: (0..space.arenas_max())
                 .map(|_| AtomicPtr::default())
                 .collect(),
-            active: AtomicUsize::new(0),
+            active: AtomicPtr::default(),
             futile_bytes: AtomicU64::new(0),
             addresses: base + space.range.start..base + space.range.end,
             is_prepaid: space.is_prepaid(),
@@ -88,6 +92,8 @@ impl Heap {
             .unwrap_or_else(PoisonError::into_inner)
             .replace(space);
         if complete && (!is_new || heap.add_arena()) {
+            let first = heap.heaps[0].load(Ordering::Acquire);
+            heap.active.store(first, Ordering::Release);
             return Ok(heap);
         }
         Err(HeapError::Arena {
@@ -115,49 +121,36 @@ impl Heap {
     /// A block of `layout`, or null when the tier has no room.
     #[inline]
     pub(super) fn allocate(&self, layout: Layout, zeroed: bool) -> *mut u8 {
-        let active = self.active.load(Ordering::Relaxed);
-        let mut block = self.allocate_in(active, layout, zeroed);
+        // Pairs with the stores of it, which come after the heap was made.
+        let active = self.active.load(Ordering::Acquire);
+        // SAFETY: the heap is null or live as long as `self`.
+        let mut block = unsafe { allocate_in(active, layout, zeroed) };
         if block.is_null() {
             block = self.allocate_slowly(active, layout, zeroed);
         }
         if !block.is_null() {
-            self.system
-                .heap_counters(self.tier)
-                .allocated(layout.size());
+            self.counters.allocated(layout.size());
         }
         block
     }
 
-    #[inline]
-    fn allocate_in(&self, index: usize, layout: Layout, zeroed: bool) -> *mut u8 {
-        // Pairs with the store in `publish`, which comes after the heap was made.
-        let heap = self.heaps[index].load(Ordering::Acquire);
-        if heap.is_null() {
-            return std::ptr::null_mut();
-        }
-        let (bytes, align) = (layout.size(), layout.align());
-        let is_aligned = align <= BLOCK_ALIGN && align <= bytes;
-        // A block of as many bytes is aligned as well, and no block with room for shifting it is needed.
-        let padded_bytes = bytes.max(align);
-        // SAFETY: the heap is live as long as `self`; the layout's alignment is a power of two.
-        let block = unsafe {
-            match (is_aligned, zeroed) {
-                (true, false) => mimalloc::mi_heap_malloc(heap, bytes),
-                (true, true) => mimalloc::mi_heap_zalloc(heap, bytes),
-                (false, false) => mimalloc::mi_heap_malloc_aligned(heap, padded_bytes, align),
-                (false, true) => mimalloc::mi_heap_zalloc_aligned(heap, padded_bytes, align),
-            }
-        };
-        block.cast()
-    }
-
     #[cold]
-    fn allocate_slowly(&self, active: usize, layout: Layout, zeroed: bool) -> *mut u8 {
+    fn allocate_slowly(
+        &self,
+        active: *mut mimalloc::mi_heap_t,
+        layout: Layout,
+        zeroed: bool,
+    ) -> *mut u8 {
+        // Pairs with the store in `publish`, which comes after the heap was made.
+        let heap_at = |index: usize| self.heaps[index].load(Ordering::Acquire);
         let anywhere = || {
-            let all = (0..self.heaps.len()).map(|turn| (active + turn) % self.heaps.len());
-            let mut blocks = all.map(|index| (index, self.allocate_in(index, layout, zeroed)));
-            let (index, block) = blocks.find(|(_, block)| !block.is_null())?;
-            self.active.store(index, Ordering::Relaxed);
+            let count = self.heaps.len();
+            let first = (0..count).find(|index| heap_at(*index) == active);
+            let all = (0..count).map(|turn| heap_at((first.unwrap_or(0) + turn) % count));
+            // SAFETY: the heaps are null or live as long as `self`.
+            let mut blocks = all.map(|heap| (heap, unsafe { allocate_in(heap, layout, zeroed) }));
+            let (heap, block) = blocks.find(|(_, block)| !block.is_null())?;
+            self.active.store(heap, Ordering::Release);
             Some(block)
         };
         let block = if self.heaps.len() > 1 {
@@ -201,7 +194,7 @@ impl Heap {
     /// Bytes charged to the tier's heaps that are in no block.
     fn free_bytes(&self) -> u64 {
         let charged = self.system.ledger().state(self.tier).heap_bytes;
-        charged.saturating_sub(self.system.heap_counters(self.tier).live_bytes())
+        charged.saturating_sub(self.counters.live_bytes())
     }
 
     /// Gives back what this thread or no thread holds on to.
@@ -269,9 +262,7 @@ impl Heap {
     /// A block of the platform's allocator in place of one of this heap; the size is not zero.
     #[cold]
     pub(super) fn fall_back(&self, layout: Layout, zeroed: bool) -> *mut u8 {
-        self.system
-            .heap_counters(self.tier)
-            .fell_back(layout.size());
+        self.counters.fell_back(layout.size());
         // SAFETY: the layout's size is not zero.
         unsafe {
             if zeroed {
@@ -302,7 +293,7 @@ impl Heap {
     /// The block is live, lies in this heap and has this layout.
     #[inline]
     pub(super) unsafe fn free_own(&self, block: *mut u8, layout: Layout) {
-        self.system.heap_counters(self.tier).freed(layout.size());
+        self.counters.freed(layout.size());
         // SAFETY: the caller says so; mimalloc frees from any thread.
         unsafe { mimalloc::mi_free(block.cast()) };
     }
@@ -320,15 +311,14 @@ impl Heap {
         bytes: usize,
     ) -> *mut u8 {
         let index = (block as usize - self.addresses.start) / ARENA_BYTES_MAX;
-        let counters = self.system.heap_counters(self.tier);
         // Pairs with the store in `publish`: the block came from this heap.
         let heap = self.heaps[index].load(Ordering::Acquire);
         // SAFETY: the caller says that the block is live and mimalloc's.
         let resized =
             unsafe { mimalloc::mi_heap_realloc_aligned(heap, block.cast(), bytes, layout.align()) };
         if !resized.is_null() {
-            counters.allocated(bytes);
-            counters.freed(layout.size());
+            self.counters.allocated(bytes);
+            self.counters.freed(layout.size());
             return resized.cast();
         }
         // SAFETY: the caller says that size and alignment make a layout.
@@ -377,6 +367,7 @@ impl Heap {
 
 impl Drop for Heap {
     fn drop(&mut self) {
+        *self.active.get_mut() = std::ptr::null_mut();
         for slot in &mut self.heaps {
             let heap = std::mem::take(slot.get_mut());
             if !heap.is_null() {
@@ -394,6 +385,31 @@ impl Drop for Heap {
             space.retire();
         }
     }
+}
+
+/// A block of `layout` of one of mimalloc's heaps, or null where that has no room or is null.
+///
+/// # Safety
+/// The heap is null or live.
+#[inline]
+unsafe fn allocate_in(heap: *mut mimalloc::mi_heap_t, layout: Layout, zeroed: bool) -> *mut u8 {
+    if heap.is_null() {
+        return std::ptr::null_mut();
+    }
+    let (bytes, align) = (layout.size(), layout.align());
+    let is_aligned = align <= BLOCK_ALIGN && align <= bytes;
+    // A block of as many bytes is aligned as well, and no block with room for shifting it is needed.
+    let padded_bytes = bytes.max(align);
+    // SAFETY: the caller says that the heap is live; the layout's alignment is a power of two.
+    let block = unsafe {
+        match (is_aligned, zeroed) {
+            (true, false) => mimalloc::mi_heap_malloc(heap, bytes),
+            (true, true) => mimalloc::mi_heap_zalloc(heap, bytes),
+            (false, false) => mimalloc::mi_heap_malloc_aligned(heap, padded_bytes, align),
+            (false, true) => mimalloc::mi_heap_zalloc_aligned(heap, padded_bytes, align),
+        }
+    };
+    block.cast()
 }
 
 /// Makes mimalloc's heap of `arena` and shows it to all threads.
