@@ -2,7 +2,7 @@
 
 use arrow::array::{Array, ArrayRef, AsArray, RecordBatch, RecordBatchOptions};
 use arrow::compute::{filter_record_batch, prep_null_mask_filter};
-use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use arrow::datatypes::{DataType, Field, Schema, SchemaRef, TimeUnit};
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::common::{Column, DFSchema, Result};
 use datafusion::error::DataFusionError;
@@ -11,10 +11,13 @@ use datafusion::logical_expr::expr::Placeholder;
 use datafusion::logical_expr::physical_planning_context::PhysicalPlanningContext;
 use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlan, LogicalPlanBuilder, Operator};
 use datafusion::physical_expr::create_physical_expr;
+use datafusion::physical_expr::expressions::Column as TakenColumn;
+use datafusion::physical_expr::utils::collect_columns;
+use datafusion::physical_expr_common::physical_expr::is_volatile;
 use datafusion::physical_plan::PhysicalExpr;
 use datafusion::scalar::ScalarValue;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use crate::values::without_calls;
@@ -27,6 +30,12 @@ const NOW_COLUMN: &str = "$now";
 
 /// Parts of an expression at most: threads that evaluate it may have small stacks.
 const NODES_MAX: usize = 128;
+
+/// Expressions at most of which constants are kept: more are those of rows that are loaded, seldom twice.
+const KEPT_MAX: usize = 64;
+
+/// Bytes of a constant that is kept at most.
+const KEPT_BYTES_MAX: usize = 512;
 
 /// Functions that give another value for each row.
 const DRAWN: [&str; 2] = ["nextval", "uuid"];
@@ -125,15 +134,6 @@ fn with_type(expr: Expr, values: &[ScalarValue]) -> Result<Transformed<Expr>> {
     Ok(Transformed::yes(Expr::Placeholder(placeholder)))
 }
 
-/// The column that an expression is, whatever its name.
-fn column_of(expr: &Expr) -> Option<&Column> {
-    match expr {
-        Expr::Column(column) => Some(column),
-        Expr::Alias(alias) => column_of(&alias.expr),
-        _ => None,
-    }
-}
-
 /// Expressions over columns and parameters.
 #[derive(Debug)]
 pub struct RowValues {
@@ -143,10 +143,76 @@ pub struct RowValues {
     columns: Vec<usize>,
     /// The parameters, counted from 0, and their types.
     parameters: Vec<(usize, DataType)>,
-    takes_time: bool,
+    now: Option<Now>,
     exprs: Vec<Arc<dyn PhysicalExpr>>,
-    /// Where each expression is among the columns that are taken, if all are nothing but columns.
-    plain: Option<Vec<usize>>,
+    /// Where the value of each comes from.
+    sources: Vec<Source>,
+}
+
+/// Where the value of an expression comes from.
+#[derive(Debug)]
+enum Source {
+    /// It is one of those that are taken, at this place.
+    Taken(usize),
+    /// It is always the same: that of a single row, once there was one.
+    Constant(OnceLock<ArrayRef>),
+    /// It is computed each time.
+    Computed,
+}
+
+impl Source {
+    /// Of an expression over what is taken.
+    fn of(expr: &Arc<dyn PhysicalExpr>, are_kept: bool) -> Self {
+        if let Some(column) = expr.downcast_ref::<TakenColumn>() {
+            return Self::Taken(column.index());
+        }
+        match are_kept && collect_columns(expr).is_empty() && !is_volatile(expr) {
+            true => Self::Constant(OnceLock::new()),
+            false => Self::Computed,
+        }
+    }
+
+    /// The value of a single row, if it is known.
+    fn known(&self) -> Option<&ArrayRef> {
+        match self {
+            Self::Constant(value) => value.get(),
+            Self::Taken(_) | Self::Computed => None,
+        }
+    }
+
+    /// Keeps the `value` of a single row, if it is that of each.
+    fn keep(&self, value: &ArrayRef) {
+        let Self::Constant(kept) = self else {
+            return;
+        };
+        // Texts are made with room for many.
+        let value = match value.data_type() {
+            DataType::Utf8View => Arc::new(value.as_string_view().gc()),
+            _ => Arc::clone(value),
+        };
+        if value.get_array_memory_size() <= KEPT_BYTES_MAX {
+            // Another thread's is the same.
+            let _ = kept.set(value);
+        }
+    }
+}
+
+/// The time at which a statement began, in a time zone.
+#[derive(Debug, Clone)]
+struct Now {
+    zone: Option<Arc<str>>,
+}
+
+impl Now {
+    fn data_type(&self) -> DataType {
+        DataType::Timestamp(TimeUnit::Nanosecond, self.zone.clone())
+    }
+
+    fn value(&self) -> ScalarValue {
+        let since = SystemTime::now().duration_since(UNIX_EPOCH).ok();
+        let now = since.and_then(|since| since.as_nanos().try_into().ok());
+        ScalarValue::TimestampNanosecond(now, self.zone.clone())
+    }
 }
 
 /// What expressions take, while it is collected.
@@ -154,7 +220,7 @@ pub struct RowValues {
 struct Taken {
     columns: BTreeSet<usize>,
     parameters: BTreeMap<usize, DataType>,
-    time: Option<DataType>,
+    now: Option<Now>,
 }
 
 impl RowValues {
@@ -171,11 +237,6 @@ impl RowValues {
             Some(taken.ok()?.data)
         });
         let exprs = exprs.collect::<Option<Vec<Expr>>>()?;
-        let plain = exprs.iter().map(|expr| {
-            let at = schema.index_of_column(column_of(expr)?).ok()?;
-            taken.columns.iter().position(|column| *column == at)
-        });
-        let plain = plain.collect();
         let schema = taken.schema(schema)?;
         let (properties, context) = (state.execution_props(), PhysicalPlanningContext::default());
         let exprs = exprs.iter();
@@ -183,13 +244,16 @@ impl RowValues {
             let expr = create_physical_expr(expr, &schema, properties, &context).ok()?;
             without_calls(expr).ok()
         });
+        let exprs = exprs.collect::<Option<Vec<_>>>()?;
+        let are_kept = exprs.len() <= KEPT_MAX;
+        let source = |expr| Source::of(expr, are_kept);
         Some(Self {
-            exprs: exprs.collect::<Option<_>>()?,
+            sources: exprs.iter().map(source).collect(),
+            exprs,
             schema: Arc::clone(schema.inner()),
             columns: taken.columns.into_iter().collect(),
             parameters: taken.parameters.into_iter().collect(),
-            takes_time: taken.time.is_some(),
-            plain,
+            now: taken.now,
         })
     }
 
@@ -200,8 +264,22 @@ impl RowValues {
 
     /// The column that each expression is, if all are nothing but columns.
     pub fn plain_columns(&self) -> Option<Vec<usize>> {
-        let plain = self.plain.as_ref()?;
-        Some(plain.iter().map(|at| self.columns[*at]).collect())
+        let column = |source: &Source| match source {
+            Source::Taken(at) => self.columns.get(*at).copied(),
+            Source::Constant(_) | Source::Computed => None,
+        };
+        self.sources.iter().map(column).collect()
+    }
+
+    /// Whether the expression at the place of a column, of those that there are, is nothing but this column.
+    pub fn keep(&self, column: usize) -> bool {
+        let source = self.sources.get(column);
+        matches!(source, Some(Source::Taken(at)) if self.columns.get(*at) == Some(&column))
+    }
+
+    /// Whether there are no expressions.
+    pub fn is_empty(&self) -> bool {
+        self.exprs.is_empty()
     }
 
     /// Columns of the names of `shown` and the types of the expressions.
@@ -237,12 +315,29 @@ impl RowValues {
         (columns, rows): (&[ArrayRef], usize),
         parameters: &[ScalarValue],
     ) -> Result<Vec<ArrayRef>> {
-        if let Some(plain) = &self.plain {
-            return Ok(plain.iter().map(|at| Arc::clone(&columns[*at])).collect());
+        let taken = self.taken((columns, rows), parameters)?;
+        let mut batch = None;
+        let mut values = Vec::with_capacity(self.exprs.len());
+        for (expr, source) in self.exprs.iter().zip(&self.sources) {
+            if let Source::Taken(at) = source {
+                values.push(Arc::clone(&taken[*at]));
+                continue;
+            }
+            if let Some(known) = source.known().filter(|_| rows == 1) {
+                values.push(Arc::clone(known));
+                continue;
+            }
+            let batch = match &mut batch {
+                Some(batch) => batch,
+                none => none.insert(self.batch(taken.clone(), rows)?),
+            };
+            let value = expr.evaluate(batch)?.into_array(rows)?;
+            if rows == 1 {
+                source.keep(&value);
+            }
+            values.push(value);
         }
-        let batch = self.taken((columns, rows), parameters)?;
-        let value = |expr: &Arc<dyn PhysicalExpr>| expr.evaluate(&batch)?.into_array(rows);
-        self.exprs.iter().map(value).collect()
+        Ok(values)
     }
 
     /// Those of as many `rows` of the columns that are taken for which all expressions are true. An expression is
@@ -259,7 +354,7 @@ impl RowValues {
         if self.exprs.is_empty() || rows == 0 {
             return Ok(passing);
         }
-        let mut batch = self.taken((columns, rows), parameters)?;
+        let mut batch = self.batch(self.taken((columns, rows), parameters)?, rows)?;
         for expr in &self.exprs {
             let value = expr.evaluate(&batch)?.into_array(batch.num_rows())?;
             let Some(is_true) = value.as_boolean_opt() else {
@@ -281,27 +376,27 @@ impl RowValues {
         Ok(passing)
     }
 
+    /// What the expressions take: columns, parameters, the time.
     fn taken(
         &self,
         (columns, rows): (&[ArrayRef], usize),
         parameters: &[ScalarValue],
-    ) -> Result<RecordBatch> {
-        let mut arrays = columns.to_vec();
+    ) -> Result<Vec<ArrayRef>> {
+        let mut arrays = Vec::with_capacity(self.schema.fields().len());
+        arrays.extend_from_slice(columns);
         for (at, _) in &self.parameters {
             arrays.push(parameters[*at].to_array_of_size(rows)?);
         }
-        if self.takes_time {
-            let since = SystemTime::now().duration_since(UNIX_EPOCH);
-            let now = since
-                .ok()
-                .and_then(|since| since.as_nanos().try_into().ok());
-            let kind = self.schema.field(arrays.len()).data_type();
-            let now = ScalarValue::TimestampNanosecond(now, None).cast_to(kind)?;
-            arrays.push(now.to_array_of_size(rows)?);
+        if let Some(now) = &self.now {
+            arrays.push(now.value().to_array_of_size(rows)?);
         }
+        Ok(arrays)
+    }
+
+    fn batch(&self, taken: Vec<ArrayRef>, rows: usize) -> Result<RecordBatch> {
         let options = RecordBatchOptions::new().with_row_count(Some(rows));
         let schema = Arc::clone(&self.schema);
-        Ok(RecordBatch::try_new_with_options(schema, arrays, &options)?)
+        Ok(RecordBatch::try_new_with_options(schema, taken, &options)?)
     }
 }
 
@@ -324,7 +419,10 @@ impl Taken {
             }
             Expr::ScalarFunction(function) if function.func.name() == NOW => {
                 let call = Expr::ScalarFunction(function);
-                self.time = Some(call.get_type(schema)?);
+                let DataType::Timestamp(TimeUnit::Nanosecond, zone) = call.get_type(schema)? else {
+                    return Err(DataFusionError::Plan("no time".to_owned()));
+                };
+                self.now = Some(Now { zone });
                 let column = Column::new_unqualified(NOW_COLUMN);
                 Ok(Transformed::yes(Expr::Column(column)))
             }
@@ -341,7 +439,7 @@ impl Taken {
             |name: &str, kind: &DataType| (None, Arc::new(Field::new(name, kind.clone(), true)));
         let parameters = self.parameters.iter();
         let parameters = parameters.map(|(at, kind)| own(&parameter_column(*at).name, kind));
-        let time = self.time.iter().map(|kind| own(NOW_COLUMN, kind));
+        let time = self.now.iter().map(|now| own(NOW_COLUMN, &now.data_type()));
         let fields = columns.chain(parameters).chain(time).collect();
         DFSchema::new_with_metadata(fields, HashMap::new()).ok()
     }

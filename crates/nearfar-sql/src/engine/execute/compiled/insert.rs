@@ -2,11 +2,14 @@
 
 use arrow::array::{Array, ArrayRef};
 use arrow::compute::concat;
-use arrow::datatypes::SchemaRef;
-use datafusion::common::DFSchema;
+use arrow::datatypes::{FieldRef, SchemaRef};
+use datafusion::common::tree_node::{Transformed, TreeNode};
+use datafusion::common::{DFSchema, Result};
 use datafusion::datasource::source_as_provider;
 use datafusion::execution::context::SessionState;
-use datafusion::logical_expr::{DmlStatement, Expr, LogicalPlan, Projection, Values};
+use datafusion::logical_expr::{
+    DmlStatement, Expr, ExprSchemable, LogicalPlan, Projection, Values,
+};
 use datafusion::scalar::ScalarValue;
 use std::sync::Arc;
 
@@ -28,13 +31,23 @@ const VALUES_MAX: usize = 1 << 12;
 #[derive(Debug)]
 pub struct GivenRows {
     table: NamedTable,
-    /// The values, row by row.
-    given: RowValues,
-    /// How many a row has.
-    width: usize,
-    /// The table's columns, of those of the rows.
-    columns: RowValues,
+    values: AddedValues,
     returning: Option<Returning>,
+}
+
+/// The values of rows that are added.
+#[derive(Debug)]
+enum AddedValues {
+    /// Those of the table's columns, for a single row.
+    One(RowValues),
+    /// Those that are given, row by row.
+    Several {
+        given: RowValues,
+        /// How many a row has.
+        width: usize,
+        /// The table's columns, of those of the rows.
+        columns: RowValues,
+    },
 }
 
 impl GivenRows {
@@ -63,13 +76,9 @@ impl GivenRows {
         let LogicalPlan::Dml(typed) = &typed else {
             return None;
         };
-        let (columns, rows) = parts_of(typed)?;
-        let nothing = DFSchema::empty();
         Some(Self {
             table: NamedTable::new(&dml.table_name, table),
-            given: RowValues::of(state, rows.values.iter().flatten(), &nothing)?,
-            width: rows.schema.fields().len(),
-            columns: RowValues::of(state, columns, &rows.schema)?,
+            values: AddedValues::of(state, parts_of(typed)?)?,
             returning,
         })
     }
@@ -92,9 +101,8 @@ impl GivenRows {
         parameters: &[ScalarValue],
     ) -> Result<Attempt, EngineError> {
         let asked = self.returning.as_ref();
-        let takes = self.given.take(parameters)
-            && self.columns.take(parameters)
-            && asked.is_none_or(|asked| asked.takes(parameters));
+        let takes =
+            self.values.take(parameters) && asked.is_none_or(|asked| asked.takes(parameters));
         let table = session.same_table(&self.table).filter(|_| takes);
         let Some(table) = table else {
             return Ok(Attempt::Unknown);
@@ -103,19 +111,7 @@ impl GivenRows {
             return Ok(Attempt::Unknown);
         }
         transaction.check_writable("INSERT")?;
-        let given = self.given.evaluate((&[], 1), parameters)?;
-        let rows = given.len() / self.width.max(1);
-        let column = |at: &usize| -> Result<ArrayRef, EngineError> {
-            let values = given.iter().skip(*at).step_by(self.width);
-            let values: Vec<&dyn Array> = values.map(AsRef::as_ref).collect();
-            match rows {
-                1 => Ok(Arc::clone(&given[*at])),
-                _ => Ok(concat(&values)?),
-            }
-        };
-        let columns = self.columns.columns().iter().map(column);
-        let columns = columns.collect::<Result<Vec<_>, _>>()?;
-        let values = self.columns.evaluate((&columns, rows), parameters)?;
+        let values = self.values.evaluate(parameters)?;
         let writer = RowWriter::new(table.clone(), session.engine().storage());
         let mut writer = writer.keeping(asked.is_some());
         writer.push(rows_for(&table, values)?)?;
@@ -128,6 +124,77 @@ impl GivenRows {
         transaction.insert(&table, rows)?;
         Ok(Attempt::Done(outcome))
     }
+}
+
+impl AddedValues {
+    /// Those of the table's `columns`, of `rows`. None for what can't be evaluated by itself.
+    fn of(state: &SessionState, (columns, rows): (&[Expr], &Values)) -> Option<Self> {
+        let nothing = DFSchema::empty();
+        if let Some(columns) = of_one_row(columns, rows) {
+            return RowValues::of(state, &columns, &nothing).map(Self::One);
+        }
+        Some(Self::Several {
+            given: RowValues::of(state, rows.values.iter().flatten(), &nothing)?,
+            width: rows.schema.fields().len(),
+            columns: RowValues::of(state, columns, &rows.schema)?,
+        })
+    }
+
+    /// Whether the values of parameters have the types that they are made for.
+    fn take(&self, parameters: &[ScalarValue]) -> bool {
+        match self {
+            Self::One(values) => values.take(parameters),
+            Self::Several { given, columns, .. } => {
+                given.take(parameters) && columns.take(parameters)
+            }
+        }
+    }
+
+    /// The table's columns.
+    fn evaluate(&self, parameters: &[ScalarValue]) -> Result<Vec<ArrayRef>> {
+        let (given, width, columns) = match self {
+            Self::One(values) => return values.evaluate((&[], 1), parameters),
+            Self::Several {
+                given,
+                width,
+                columns,
+            } => (given.evaluate((&[], 1), parameters)?, *width, columns),
+        };
+        let column = |at: &usize| -> Result<ArrayRef> {
+            let values = given.iter().skip(*at).step_by(width);
+            let values: Vec<&dyn Array> = values.map(AsRef::as_ref).collect();
+            Ok(concat(&values)?)
+        };
+        let taken = columns.columns().iter().map(column);
+        let rows = given.len() / width.max(1);
+        columns.evaluate((&taken.collect::<Result<Vec<_>>>()?, rows), parameters)
+    }
+}
+
+/// The table's `columns` of what the only one of `rows` gives. None for several rows, for values of which each use
+/// would give another one, and for such as have another type than their column among the rows.
+fn of_one_row(columns: &[Expr], rows: &Values) -> Option<Vec<Expr>> {
+    let [row] = rows.values.as_slice() else {
+        return None;
+    };
+    let nothing = DFSchema::empty();
+    let has_type = |(value, field): (&Expr, &FieldRef)| {
+        let kind = value.get_type(&nothing);
+        !value.is_volatile() && kind.is_ok_and(|kind| kind == *field.data_type())
+    };
+    if !row.iter().zip(rows.schema.fields()).all(has_type) {
+        return None;
+    }
+    let given = |expr: Expr| match &expr {
+        Expr::Column(column) => {
+            let at = rows.schema.index_of_column(column)?;
+            Ok(Transformed::yes(row[at].clone()))
+        }
+        _ => Ok(Transformed::no(expr)),
+    };
+    let columns = columns.iter().map(|expr| expr.clone().transform_up(given));
+    let columns = columns.map(|expr| Some(expr.ok()?.data));
+    columns.collect()
 }
 
 /// The table's columns, and the rows that they are of.

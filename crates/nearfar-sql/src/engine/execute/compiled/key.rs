@@ -123,6 +123,9 @@ pub trait FoundRows {
         conditions: &RowValues,
         parameters: &[ScalarValue],
     ) -> Result<bool, EngineError> {
+        if conditions.is_empty() {
+            return Ok(true);
+        }
         let passing = self.passing(session, conditions, parameters)?;
         if let Some(passing) = &passing {
             self.keep(passing);
