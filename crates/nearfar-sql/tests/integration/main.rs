@@ -5,6 +5,7 @@ mod attached;
 mod cancellation;
 mod changes;
 mod compiled_joins;
+mod compiled_values;
 mod complexity;
 mod constraints;
 mod cooperative;

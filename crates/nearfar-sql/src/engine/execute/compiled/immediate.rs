@@ -19,7 +19,8 @@ use nearfar_table::transaction::{CloseOnDrop, CommitGate, Transaction, WaitingCo
 pub enum Immediate {
     /// It has run.
     Ran(Box<Ran>),
-    /// Nothing: its rows are another transaction's. [`Session::run_unplanned`] waits for them.
+    /// Nothing: its rows are another transaction's, or it is to be held against foreign keys, whose rows may be.
+    /// [`Session::run_unplanned`] waits for them.
     Blocked,
     /// Nothing: it may take its time.
     NotNow,
@@ -99,7 +100,10 @@ impl Session {
             return Ok(Immediate::NotNow);
         };
         if compiled.has_references() {
-            return Ok(Immediate::NotNow);
+            return Ok(match compiled.leads_others(&self.references()) {
+                true => Immediate::NotNow,
+                false => Immediate::Blocked,
+            });
         }
         let transaction = self.current_transaction()?;
         if meets_locked(&compiled, &transaction) {
@@ -168,7 +172,11 @@ impl Session {
         let failing = FailOnDrop(Some(Arc::clone(&transaction)));
         let ran = loop {
             match session.attempt(&compiled, &transaction, parameters)? {
-                Attempt::Done(outcome) => break session.ran(&compiled, outcome, transaction)?,
+                Attempt::Done(outcome) => {
+                    let ends = !transaction.is_explicit();
+                    session.hold_references(&transaction, ends).await?;
+                    break session.ran(&compiled, outcome, transaction)?;
+                }
                 Attempt::Blocked(table, rows, mode) => {
                     session.locked(&transaction, &table, (&rows, mode)).await?;
                 }

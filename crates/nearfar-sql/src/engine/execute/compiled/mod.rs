@@ -29,6 +29,7 @@ use std::sync::Arc;
 
 use super::counted;
 use super::plan::shown_schema;
+use crate::engine::references::ReferenceMap;
 use crate::engine::session::Session;
 use crate::engine::stream::{RowStream, StatementResult};
 use crate::error::EngineError;
@@ -163,6 +164,14 @@ impl Compiled {
             Work::Constant(_) => false,
             Work::Rows(rows) => rows.changes_rows() && rows.has_references(),
             Work::Insert(rows) => rows.has_references(),
+        }
+    }
+
+    /// Whether it takes keys away that rows of other tables refer to, which may have to follow as they are planned to.
+    fn leads_others(&self, references: &ReferenceMap) -> bool {
+        match &self.work {
+            Work::Constant(_) | Work::Insert(_) => false,
+            Work::Rows(rows) => rows.leads_others(references),
         }
     }
 }

@@ -18,6 +18,7 @@ use super::totals::{Totals, are_plain};
 use super::{Attempt, Outcome, has_entries, rows_for};
 use crate::engine::execute::access::Action;
 use crate::engine::execute::locked::{Lock, lock_now, not_available};
+use crate::engine::references::ReferenceMap;
 use crate::engine::session::Session;
 use crate::error::EngineError;
 use crate::load::RowWriter;
@@ -53,6 +54,13 @@ enum Values {
     Each(RowValues),
     /// Of all of them.
     Totals(Totals),
+}
+
+impl Values {
+    /// Whether rows keep the value of a column.
+    fn keep(&self, column: usize) -> bool {
+        matches!(self, Self::Each(values) if values.keep(column))
+    }
 }
 
 /// An order of rows.
@@ -227,6 +235,23 @@ impl KeyedWork {
         self.rows.table.has_references()
     }
 
+    /// Whether it takes keys away that rows of other tables refer to.
+    pub fn leads_others(&self, references: &ReferenceMap) -> bool {
+        let Some(table) = self.rows.table.known() else {
+            return false;
+        };
+        let children = references.children(table.id()).iter();
+        let mut keys = children.flat_map(|child| &child.reference.parent_columns);
+        match self.verb {
+            Verb::Read => false,
+            Verb::Delete => keys.next().is_some(),
+            Verb::Update => !keys.all(|column| {
+                let at = table.schema().index_of(column);
+                at.is_ok_and(|at| self.values.keep(at))
+            }),
+        }
+    }
+
     fn takes(&self, parameters: &[ScalarValue]) -> bool {
         let takes_values = match &self.values {
             Values::Each(values) => values.take(parameters),
@@ -350,7 +375,10 @@ impl KeyedWork {
             values = ordered(&values, by, &order.options, limit)?;
         }
         let batch = RecordBatch::try_new(Arc::clone(schema), values)?;
-        let batch = batch.slice(0, batch.num_rows().min(limit));
+        let batch = match batch.num_rows() > limit {
+            true => batch.slice(0, limit),
+            false => batch,
+        };
         Ok(Attempt::Done(Outcome::Rows(batch)))
     }
 
