@@ -29,6 +29,9 @@ use crate::wire::{Bind, Parse, Target};
 /// Statements that are prepared by messages, and portals, that a connection may have.
 const NAMES_MAX: usize = PREPARED_MAX;
 
+/// Bytes of values at most that the portal without a name keeps as part of its connection, which has one such portal.
+const OWN_VALUES_BYTES: usize = 4 << 10;
+
 /// A prepared statement.
 #[derive(Debug, Default)]
 pub struct Prepared {
@@ -102,8 +105,8 @@ pub struct Portal {
     values: Vec<ScalarValue>,
     formats: Vec<i16>,
     progress: Progress,
-    /// The memory that the values take while the portal is kept.
-    _charge: Charge,
+    /// The memory that the values take while the portal is kept, where it is counted.
+    _charge: Option<Charge>,
 }
 
 enum Progress {
@@ -337,7 +340,7 @@ impl Connection {
             [all] => all == 0,
             _ => formats[at] == 0,
         };
-        let charge = self.charge_values(&bind.values)?;
+        let charge = self.charge_values(&bind)?;
         let values = bind.values.iter().zip(&prepared.parameters).enumerate();
         let values =
             values.map(|(at, (value, parameter))| parameter.read(value.as_ref(), is_text(at)));
@@ -354,11 +357,14 @@ impl Connection {
     }
 
     /// Takes what the values of a portal need, before they are read.
-    fn charge_values(&self, values: &[Option<Bytes>]) -> Result<Charge, Failure> {
-        let bytes = values.iter().flatten().map(Bytes::len).sum::<usize>();
-        let bytes = bytes + values.len() * size_of::<ScalarValue>();
+    fn charge_values(&self, bind: &Bind) -> Result<Option<Charge>, Failure> {
+        let bytes = bind.values.iter().flatten().map(Bytes::len).sum::<usize>();
+        let bytes = bytes + bind.values.len() * size_of::<ScalarValue>();
+        if bind.portal.is_empty() && bytes <= OWN_VALUES_BYTES {
+            return Ok(None);
+        }
         let charge = self.session.charge("the values of a portal", bytes as u64);
-        charge.map_err(|error| Failure::of(&error, ""))
+        charge.map(Some).map_err(|error| Failure::of(&error, ""))
     }
 
     /// Tells what a statement or portal is like.

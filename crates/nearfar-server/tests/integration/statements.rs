@@ -476,6 +476,34 @@ async fn queries_of_a_connection_share_its_memory() {
     assert_eq!(code(above), "22023");
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn values_of_portals_are_charged_to_their_connection() {
+    let server = start_with(options()).await;
+    let mut client = server.client().await;
+    client
+        .batch_execute("SET session_memory_limit = '1MiB'")
+        .await
+        .expect("set");
+    let length = client.prepare("SELECT length($1)").await.expect("prepared");
+    let (small, large) = ("x".repeat(100), "x".repeat(300 << 10));
+    for _ in 0..100 {
+        let row = client.query_one(&length, &[&small]).await.expect("a row");
+        assert_eq!(row.get::<_, i32>(0), 100);
+    }
+    let too_large = "x".repeat(2 << 20);
+    assert_eq!(code(client.query(&length, &[&too_large]).await), "53200");
+    let transaction = client.transaction().await.expect("begun");
+    let mut portals = Vec::new();
+    let refused = loop {
+        match transaction.bind(&length, &[&large]).await {
+            Ok(portal) => portals.push(portal),
+            Err(error) => break error,
+        }
+    };
+    assert_eq!(refused.code().map(|code| code.code()), Some("53200"));
+    assert!((1..4).contains(&portals.len()), "{}", portals.len());
+}
+
 /// What a script of one statement gives: its rows, how many it changed, or its error.
 async fn outcome(client: &Client, sql: &str) -> String {
     let answers = match client.simple_query(sql).await {
