@@ -3,13 +3,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use arrow::array::RecordBatch;
 use datafusion::scalar::ScalarValue;
 use nearfar_sql::engine::{Immediate, Session, StatementResult};
 use nearfar_sql::error::EngineError;
 use nearfar_sql::sql::Statement;
 use tokio::time::timeout;
 
-use super::support::{engine, run, value};
+use super::support::{engine, error, run, value};
 
 const T: &str = "CREATE TABLE t (k BIGINT PRIMARY KEY, a INT, w VARCHAR(3), d DECIMAL(9, 2) DEFAULT 2.5, at TIMESTAMP)";
 
@@ -36,6 +37,27 @@ fn run_compiled(
             StatementResult::Rows(_) => "rows".to_owned(),
         }),
         other => panic!("{} is planned: {other:?}", statement.text()),
+    }
+}
+
+/// What a statement that waits for others gives, on the thread that has read it.
+async fn run_unplanned(session: &Session, sql: &str, given: &[i32]) -> Result<String, EngineError> {
+    let statement = compiled(session, sql, given).await;
+    let given = integers(given);
+    let immediately = session.run_immediately(&statement, &given);
+    assert!(
+        matches!(immediately, Ok(Immediate::Blocked)),
+        "{sql}: {immediately:?}"
+    );
+    let gate = Arc::default();
+    let ran = session.run_unplanned(&gate, &statement, &given).await?;
+    match ran.unwrap_or_else(|| panic!("{sql} is planned")) {
+        StatementResult::Command(tag) => Ok(tag.to_string()),
+        StatementResult::Rows(rows) => {
+            let batches = rows.collect().await?;
+            let rows: usize = batches.iter().map(RecordBatch::num_rows).sum();
+            Ok(format!("{rows} rows"))
+        }
     }
 }
 
@@ -153,7 +175,7 @@ async fn changes_are_held_against_foreign_keys_without_planning() {
          INSERT INTO p VALUES (1, 1, 1), (2, 2, 2); INSERT INTO c VALUES (1, 1, 0)",
     )
     .await;
-    let given = |first: i32, second: i32| integers(&[first, second]);
+    let given = |first: i32, second: i32| [first, second];
     for (sql, values, expected) in [
         ("INSERT INTO c VALUES ($1, $2, 0)", given(2, 2), "INSERT 1"),
         ("INSERT INTO c VALUES ($1, $2, 0)", given(3, 9), "c_p_fkey"),
@@ -172,17 +194,8 @@ async fn changes_are_held_against_foreign_keys_without_planning() {
             "UPDATE 1",
         ),
     ] {
-        let statement = session.read(sql).expect(sql).remove(0);
-        assert!(session.compile(&statement, &values).await.expect(sql));
-        let immediately = session.run_immediately(&statement, &values);
-        assert!(
-            matches!(immediately, Ok(Immediate::Blocked)),
-            "{sql}: {immediately:?}"
-        );
-        let gate = Arc::default();
-        match session.run_unplanned(&gate, &statement, &values).await {
-            Ok(Some(StatementResult::Command(tag))) => assert_eq!(tag.to_string(), expected),
-            Ok(other) => panic!("{sql}: {}", other.is_some()),
+        match run_unplanned(&session, sql, &values).await {
+            Ok(done) => assert_eq!(done, expected, "{sql}"),
             Err(error) => assert!(error.to_string().contains(expected), "{sql}: {error}"),
         }
     }
@@ -242,4 +255,85 @@ async fn a_row_that_refers_to_another_waits_for_who_takes_that_away() {
         run(&session, "INSERT INTO p VALUES (1) ON CONFLICT DO NOTHING").await;
     }
     assert_eq!(value(&session, "SELECT count(*) FROM c").await, "1");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_a_foreign_key_refuses_fails_its_transaction() {
+    let session = engine().session();
+    run(
+        &session,
+        "CREATE TABLE p (k INT PRIMARY KEY);
+         CREATE TABLE c (k INT PRIMARY KEY, p INT REFERENCES p, later INT REFERENCES p DEFERRABLE INITIALLY DEFERRED);
+         CREATE TABLE tree (k INT PRIMARY KEY, up INT REFERENCES tree);
+         INSERT INTO p VALUES (1)",
+    )
+    .await;
+    let insert = "INSERT INTO c (k, p) VALUES ($1, $2)";
+    run(&session, "BEGIN").await;
+    let refused = run_unplanned(&session, insert, &[1, 9]).await;
+    assert!(
+        refused
+            .expect_err("no parent")
+            .to_string()
+            .contains("c_p_fkey")
+    );
+    error(&session, "SELECT 1").await;
+    run(&session, "ROLLBACK; BEGIN; SAVEPOINT a").await;
+    run_unplanned(&session, insert, &[1, 9])
+        .await
+        .expect_err("no parent");
+    run(&session, "ROLLBACK TO a").await;
+    let done = run_unplanned(&session, insert, &[1, 1]).await;
+    assert_eq!(done.expect("a row"), "INSERT 1");
+    run(&session, "COMMIT").await;
+    let returning = "INSERT INTO c (k, p) VALUES ($1, $2) RETURNING k";
+    let done = run_unplanned(&session, returning, &[2, 1]).await;
+    assert_eq!(done.expect("a row"), "1 rows");
+
+    let later = "INSERT INTO c (k, later) VALUES ($1, $2)";
+    for (parent, is_there) in [("INSERT INTO p VALUES (5)", true), ("SELECT 1", false)] {
+        run(&session, "BEGIN").await;
+        let given = if is_there { [3, 5] } else { [4, 6] };
+        let done = run_unplanned(&session, later, &given).await;
+        assert_eq!(done.expect("a row"), "INSERT 1");
+        run(&session, parent).await;
+        match is_there {
+            true => drop(run(&session, "COMMIT").await),
+            false => assert!(error(&session, "COMMIT").await.contains("c_later_fkey")),
+        }
+    }
+    let refused = run_unplanned(&session, later, &[4, 6]).await;
+    assert!(
+        refused
+            .expect_err("no parent")
+            .to_string()
+            .contains("c_later_fkey")
+    );
+
+    let tree = "INSERT INTO tree VALUES ($1, $2)";
+    for (given, is_held) in [([1, 1], true), ([2, 1], true), ([3, 4], false)] {
+        assert_eq!(run_unplanned(&session, tree, &given).await.is_ok(), is_held);
+    }
+    assert_eq!(value(&session, "SELECT count(*) FROM c").await, "3");
+    assert_eq!(value(&session, "SELECT count(*) FROM tree").await, "2");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn keys_without_entries_are_made_by_another_thread() {
+    let session = engine().session();
+    run(
+        &session,
+        "CREATE TABLE p (k INT PRIMARY KEY); CREATE TABLE c (k INT, p INT REFERENCES p); INSERT INTO p VALUES (1)",
+    )
+    .await;
+    let sql = "INSERT INTO c VALUES ($1, $2)";
+    run_unplanned(&session, sql, &[1, 1]).await.expect("a row");
+    run(&session, "ALTER TABLE p ADD COLUMN v INT").await;
+    let statement = compiled(&session, sql, &[2, 1]).await;
+    let immediately = session.run_immediately(&statement, &integers(&[2, 1]));
+    assert!(matches!(immediately, Ok(Immediate::NotNow)));
+    let done = session.run_with(&statement, &integers(&[2, 1])).await;
+    done.expect("a row");
+    run_unplanned(&session, sql, &[3, 1]).await.expect("a row");
+    assert_eq!(value(&session, "SELECT count(*) FROM c").await, "3");
 }

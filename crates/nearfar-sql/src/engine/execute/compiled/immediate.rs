@@ -99,13 +99,13 @@ impl Session {
         let Some(compiled) = compiled.filter(|_| self.is_soon_refreshed()) else {
             return Ok(Immediate::NotNow);
         };
+        let transaction = self.current_transaction()?;
         if compiled.has_references() {
-            return Ok(match compiled.leads_others(&self.references()) {
-                true => Immediate::NotNow,
-                false => Immediate::Blocked,
+            return Ok(match compiled.is_held_by_keys(self, &transaction) {
+                true => Immediate::Blocked,
+                false => Immediate::NotNow,
             });
         }
-        let transaction = self.current_transaction()?;
         if meets_locked(&compiled, &transaction) {
             return Ok(Immediate::NotNow);
         }
@@ -171,6 +171,10 @@ impl Session {
         }
         let failing = FailOnDrop(Some(Arc::clone(&transaction)));
         let ran = loop {
+            // Looked at again behind each wait, during which others may define something.
+            if compiled.has_references() && !compiled.is_held_by_keys(&session, &transaction) {
+                break None;
+            }
             match session.attempt(&compiled, &transaction, parameters)? {
                 Attempt::Done(outcome) => {
                     let ends = !transaction.is_explicit();

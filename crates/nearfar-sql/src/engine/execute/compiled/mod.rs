@@ -29,7 +29,6 @@ use std::sync::Arc;
 
 use super::counted;
 use super::plan::shown_schema;
-use crate::engine::references::ReferenceMap;
 use crate::engine::session::Session;
 use crate::engine::stream::{RowStream, StatementResult};
 use crate::error::EngineError;
@@ -167,12 +166,16 @@ impl Compiled {
         }
     }
 
-    /// Whether it takes keys away that rows of other tables refer to, which may have to follow as they are planned to.
-    fn leads_others(&self, references: &ReferenceMap) -> bool {
-        match &self.work {
+    /// Whether what it changes is held against foreign keys by look-ups alone: no key is taken away that rows of other
+    /// tables refer to, which may have to follow as they are planned to.
+    fn is_held_by_keys(&self, session: &Session, transaction: &Transaction) -> bool {
+        let leads_others = match &self.work {
             Work::Constant(_) | Work::Insert(_) => false,
-            Work::Rows(rows) => rows.leads_others(references),
-        }
+            Work::Rows(rows) => rows.leads_others(&session.references()),
+        };
+        let (tables, _) = self.tables();
+        let knows_parents = |table: &Arc<Table>| session.knows_parents(transaction, table);
+        !leads_others && tables.iter().all(knows_parents)
     }
 }
 

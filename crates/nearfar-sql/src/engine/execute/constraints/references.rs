@@ -14,6 +14,7 @@ use datafusion::scalar::ScalarValue;
 use futures::StreamExt;
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use tokio::task::yield_now;
 
 use super::declare::key_of;
 use crate::engine::execute::modify::with_identities;
@@ -103,6 +104,27 @@ impl Session {
         let steps = transaction.take_deferred_steps();
         self.hold_steps(transaction, steps, Moment::Said).await?;
         self.hold_references(transaction, false).await
+    }
+
+    /// Whether the keys that rows of `table` refer to have their entries, in what `transaction` reads: these take a
+    /// while to make.
+    pub(in crate::engine::execute) fn knows_parents(
+        &self,
+        transaction: &Transaction,
+        table: &Table,
+    ) -> bool {
+        let references = self.references();
+        let rules = table.rules();
+        rules.references.iter().all(|reference| {
+            let Some((_, parent)) = references.table(reference.parent) else {
+                return true;
+            };
+            let parent = transaction.snapshot(&parent).ok();
+            let key = parent
+                .as_ref()
+                .and_then(|parent| key_of(parent, &reference.parent_columns));
+            key.is_some_and(|key| key.len().is_some())
+        })
     }
 
     /// Refuses names of constraints that can't be deferred.
@@ -227,11 +249,14 @@ impl Session {
             transaction.refresh()?;
             let is_known = transaction.snapshot(&parent)?.is(&of_parent);
             if !is_taken || !is_known {
+                // Others of this thread go on, however often the parent's rows change.
+                yield_now().await;
                 continue;
             }
             let found = match transaction.find_known_keys(&parent, &index, &keys) {
                 Err(error) if is_outdated(transaction, &error) => {
                     transaction.refresh()?;
+                    yield_now().await;
                     continue;
                 }
                 found => found?,
@@ -268,6 +293,7 @@ impl Session {
             let found = match transaction.find_known_keys(parent, &index, &keys) {
                 Err(error) if is_outdated(transaction, &error) => {
                     transaction.refresh()?;
+                    yield_now().await;
                     continue;
                 }
                 found => found?,
