@@ -167,7 +167,8 @@ impl Compiled {
     }
 
     /// Whether what it changes is held against foreign keys by look-ups alone: no key is taken away that rows of other
-    /// tables refer to, which may have to follow as they are planned to.
+    /// tables refer to, which may have to follow as they are planned to, and the keys that its rows refer to have their
+    /// entries.
     fn is_held_by_keys(&self, session: &Session, transaction: &Transaction) -> bool {
         let leads_others = match &self.work {
             Work::Constant(_) | Work::Insert(_) => false,
