@@ -75,7 +75,7 @@ impl Client {
     /// Reads a script.
     pub fn read(&self, sql: &str) -> Result<Vec<Statement>, Failure> {
         self.database.check_process()?;
-        Ok(self.session.read(sql)?)
+        Ok(self.session.read_recent(sql)?)
     }
 
     /// Runs `work` on the database's threads, and waits.

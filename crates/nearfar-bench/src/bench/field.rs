@@ -71,7 +71,7 @@ impl Field<'_> {
     /// Each query alternates between Nearfar and one rival.
     pub fn compare_in_turn(&self) -> Result<Found, BenchError> {
         let mut loads = self.load_all_but_last()?;
-        let mut nearfar = self.load_last(&mut loads[0])?;
+        let mut nearfar = self.load_nearfar(&mut loads[0])?;
         let mut comparisons = Vec::new();
         if let Some(loads) = loads.get_mut(1) {
             let mut memtable = self.load_last(loads)?;
@@ -95,7 +95,7 @@ impl Field<'_> {
     /// Every contender runs all queries alone.
     pub fn compare_apart(&self) -> Result<Found, BenchError> {
         let mut loads = self.load_all_but_last()?;
-        let mut contender = self.load_last(&mut loads[0])?;
+        let mut contender = self.load_nearfar(&mut loads[0])?;
         let nearfar = self.run_alone(&mut contender)?;
         let counting = self.compare_counting(&mut contender)?;
         let without = self.compare_without(&mut contender)?;
@@ -174,6 +174,15 @@ impl Field<'_> {
         let (contender, loaded) = self.launch_loaded(loads.who, self.options.load_runs)?;
         loads.loads.push(loaded);
         Ok(contender)
+    }
+
+    /// The same for Nearfar, with the settings that are wanted.
+    fn load_nearfar(&self, loads: &mut ContenderLoads) -> Result<Contender, BenchError> {
+        let mut nearfar = self.load_last(loads)?;
+        if self.options.plans_anew {
+            nearfar.query("SET plan_cache_mode = force_custom_plan")?;
+        }
+        Ok(nearfar)
     }
 
     fn alternate(

@@ -48,6 +48,7 @@ impl BenchOutcome {
             "queries": self.options.queries,
             "rivals": rivals,
             "without": self.options.without,
+            "plans anew": self.options.plans_anew,
         })
     }
 

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use hashbrown::HashMap;
 use nearfar_sql::engine::{Session, TransactionState};
+use nearfar_sql::sql::Recent;
 use pgwire::messages::PgWireBackendMessage;
 use pgwire::messages::response::{ReadyForQuery, TransactionStatus};
 use pgwire::messages::startup::ParameterStatus;
@@ -22,7 +23,6 @@ use super::extended::{Parsed, Portal, Prepared};
 use super::failure::{Failure, state};
 use super::interrupt::{Ended, stopping};
 use super::login;
-use super::recent::Recent;
 use super::settings::SharedSettings;
 use super::simple::Known;
 use super::statement::Read;

@@ -139,7 +139,7 @@ impl Connection {
     }
 
     /// What was prepared of the same text not long ago, where that would be the same again.
-    fn parsed_before(&self, parse: &Parse) -> Option<Arc<Prepared>> {
+    fn parsed_before(&mut self, parse: &Parse) -> Option<Arc<Prepared>> {
         let parsed = self.parsed.get(&parse.sql)?;
         let definitions = parsed.prepared.definitions.as_ref()?;
         let is_same = *parsed.types == parse.types[..]
@@ -160,6 +160,7 @@ impl Connection {
             return Ok(Arc::default());
         };
         let text = Arc::clone(&read.text);
+        let is_query = matches!(&read.kind, Kind::Store(statement) if statement.is_query());
         let prepared = self
             .describe_statement(read, &parse.types, deadline)
             .await?;
@@ -167,7 +168,11 @@ impl Connection {
         if prepared.definitions.is_some() {
             let types = parse.types.as_slice().into();
             let prepared = Arc::clone(&prepared);
-            self.parsed.keep(&text, Parsed { types, prepared });
+            let parsed = Parsed { types, prepared };
+            match is_query {
+                true => self.parsed.keep_long(&text, parsed),
+                false => self.parsed.keep(&text, parsed),
+            }
         }
         Ok(prepared)
     }

@@ -7,6 +7,7 @@ use std::time::Instant;
 use bytes::Bytes;
 use hashbrown::HashMap;
 use nearfar_sql::engine::{Session, SessionOptions};
+use nearfar_sql::sql::Recent;
 use pgwire::messages::PgWireBackendMessage;
 use pgwire::messages::response::{ReadyForQuery, TransactionStatus};
 use pgwire::messages::startup::{
@@ -20,7 +21,6 @@ use tokio::time::sleep;
 use super::connection::Connection;
 use super::failure::{Failure, state};
 use super::interrupt::{Ended, stopping};
-use super::recent::Recent;
 use super::session::begin_settings;
 use super::settings::{Settings, SharedSettings};
 use crate::admission::{Origin, Place};

@@ -8,7 +8,6 @@ mod extended;
 mod failure;
 mod interrupt;
 mod login;
-mod recent;
 mod rows;
 mod running;
 mod session;

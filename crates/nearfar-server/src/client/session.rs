@@ -40,6 +40,9 @@ impl Connection {
             SessionCommand::DiscardAll => {
                 self.forget_prepared();
                 self.portals.clear();
+                self.parsed.clear();
+                self.recent.clear();
+                self.shapes.clear();
             }
             SessionCommand::Set { .. }
             | SessionCommand::SetTransaction { .. }

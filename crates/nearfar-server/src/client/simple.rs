@@ -51,9 +51,12 @@ impl Connection {
                 }
                 let statements = self.read(sql, deadline).await?;
                 if let [one] = &statements[..]
-                    && matches!(one.kind, Kind::Store(_))
+                    && let Kind::Store(statement) = &one.kind
                 {
-                    self.recent.keep(&one.text, one.clone());
+                    match statement.is_query() {
+                        true => self.recent.keep_long(&one.text, one.clone()),
+                        false => self.recent.keep(&one.text, one.clone()),
+                    }
                 }
                 statements
             }

@@ -48,7 +48,7 @@ use crate::optimize::{
 };
 use crate::scan::Routing;
 use crate::settings::Settings;
-use crate::sql::{SqlError, Statement, statements};
+use crate::sql::{Recent, SqlError, Statement, statements};
 use crate::values::{self, ValuePlanner};
 use nearfar_table::table::Table;
 use nearfar_table::traffic::TrafficAccount;
@@ -100,6 +100,8 @@ pub struct Session {
     pub(super) cursors: Arc<Cursors>,
     /// The statements that `PREPARE` has prepared, by name, with the memory that their plans take.
     pub(super) prepared: Arc<Mutex<BTreeMap<String, Charge>>>,
+    /// The last statements that came as texts.
+    pub(super) recent: Arc<Mutex<Recent<Statement>>>,
 }
 
 /// What plans a session's statements, without the functions and tables that are its own.
@@ -198,6 +200,7 @@ impl Session {
             variables,
             cursors: Arc::default(),
             prepared: Arc::default(),
+            recent: Arc::default(),
         }
     }
 
@@ -264,7 +267,8 @@ impl Session {
     }
 
     /// Runs a script: its statements one after another, each to its end but for queries, of which
-    /// the caller reads the rows. Dropping the future, or a stream of rows, ends the work, as
+    /// the caller reads the rows. A single statement whose text comes again is not read again, nor is
+    /// a query planned that [keeps its plan](Self::read_recent). Dropping the future, or a stream of rows, ends the work, as
     /// [`Self::run`] says.
     ///
     /// # Errors
@@ -272,7 +276,7 @@ impl Session {
     /// those before it, [`Self::read`] the script and [`Self::run`] its statements one by one.
     pub async fn execute(&self, sql: &str) -> Result<Vec<StatementResult>, EngineError> {
         let mut results = Vec::new();
-        for statement in self.read(sql)? {
+        for statement in self.read_recent(sql)? {
             results.push(self.run(&statement).await?);
         }
         Ok(results)
@@ -290,6 +294,26 @@ impl Session {
                 transaction.fail();
             }
         })
+    }
+
+    /// The same for texts that come again: what was read of one of the last ones is given again, with what has been
+    /// made of it since, such as a plan.
+    ///
+    /// # Errors
+    /// As [`Self::read`].
+    pub fn read_recent(&self, sql: &str) -> Result<Vec<Statement>, EngineError> {
+        if let Some(statement) = self.recent.lock().get(sql) {
+            return Ok(vec![statement]);
+        }
+        let statements = self.read(sql)?;
+        if let [statement] = &statements[..] {
+            let (mut recent, text) = (self.recent.lock(), sql.into());
+            match statement.is_query() {
+                true => recent.keep_long(&text, statement.clone()),
+                false => recent.keep(&text, statement.clone()),
+            }
+        }
+        Ok(statements)
     }
 
     fn read_within_limits(&self, sql: &str) -> Result<Vec<Statement>, EngineError> {

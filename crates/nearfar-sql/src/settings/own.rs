@@ -257,9 +257,9 @@ pub const OWN: [OwnSetting; 23] = [
     },
     OwnSetting {
         name: "plan_cache_mode",
-        description: "Whether a query that runs again with other parameters is optimized again: auto \
-                      for all but short ones, force_custom_plan for all, force_generic_plan for \
-                      none.",
+        description: "Whether a query that runs again is optimized again: with auto those with \
+                      parameters, but for short ones; with force_custom_plan all; with \
+                      force_generic_plan none.",
         scope: Scope::Session,
         assign: |settings, given| {
             settings.plan_cache_mode = given.plan_cache_mode()?;

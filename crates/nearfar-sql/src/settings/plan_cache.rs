@@ -1,9 +1,9 @@
-//! Which queries have generic plans.
+//! Which queries keep their plans.
 
 /// Whether queries that run again are optimized again, by the names of PostgreSQL's `plan_cache_mode`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum PlanCacheMode {
-    /// All but short ones are.
+    /// Those with parameters are, but for short ones.
     #[default]
     Auto,
     /// All are.

@@ -1,14 +1,13 @@
 //! `DECLARE`, `FETCH`, `MOVE` and `CLOSE`.
 
-use datafusion::sql::parser::Statement as DfStatement;
-use datafusion::sql::sqlparser::ast::{Ident, SetExpr, Statement as Ast};
+use datafusion::sql::sqlparser::ast::Ident;
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::parser::Parser;
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
 
 use super::SqlError;
 use super::script::{DIALECT, Piece, is_space};
-use super::statement::{Statement, StatementKind, expect_end, normalised, statement, syntax};
+use super::statement::{Statement, expect_end, normalised, statement, syntax};
 
 /// A statement about a cursor.
 #[derive(Debug, Clone)]
@@ -151,7 +150,7 @@ fn declare(parser: &mut Parser<'_>, piece: &Piece) -> Result<CursorCommand, SqlE
         text: piece.text.clone(),
         tokens,
     })?;
-    if !is_query(&query) {
+    if !query.is_query() {
         return Err(SqlError::unsupported(
             "a cursor of anything but a query",
             "use SELECT, VALUES or WITH",
@@ -162,25 +161,6 @@ fn declare(parser: &mut Parser<'_>, piece: &Piece) -> Result<CursorCommand, SqlE
         is_held,
         query: Box::new(query),
     })
-}
-
-fn is_query(statement: &Statement) -> bool {
-    let StatementKind::DataFusion { statement, .. } = statement.kind() else {
-        return false;
-    };
-    let DfStatement::Statement(ast) = statement.as_ref() else {
-        return false;
-    };
-    match ast.as_ref() {
-        Ast::Query(query) => matches!(
-            query.body.as_ref(),
-            SetExpr::Select(_)
-                | SetExpr::Query(_)
-                | SetExpr::SetOperation { .. }
-                | SetExpr::Values(_)
-        ),
-        _ => false,
-    }
 }
 
 /// The direction of a `FETCH`, up to the name.
@@ -250,7 +230,7 @@ fn expected(parser: &Parser<'_>, what: &str) -> SqlError {
 
 #[cfg(test)]
 mod tests {
-    use super::super::statement::statements;
+    use super::super::statement::{StatementKind, statements};
     use super::*;
 
     fn read(sql: &str) -> CursorCommand {

@@ -1,7 +1,7 @@
 //! Statements, read from their tokens.
 
 use datafusion::sql::parser::{DFParserBuilder, Statement as DfStatement};
-use datafusion::sql::sqlparser::ast::{DataType, Ident, Statement as Ast};
+use datafusion::sql::sqlparser::ast::{DataType, Ident, SetExpr, Statement as Ast};
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::parser::{Parser, ParserError};
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
@@ -36,11 +36,11 @@ use parking_lot::Mutex;
 use std::any::Any;
 use std::sync::Arc;
 
-/// One statement of a script, read but not yet planned.
+/// One statement of a script, read but not yet planned. Cheap to clone: clones share what the engine has made of it.
 #[derive(Debug, Clone)]
 pub struct Statement {
-    text: String,
-    kind: StatementKind,
+    text: Arc<str>,
+    kind: Arc<StatementKind>,
     /// The memory that it takes while it is kept.
     charge: Option<Arc<Charge>>,
     /// Where the rows of the table that it creates are in a cluster.
@@ -50,6 +50,16 @@ pub struct Statement {
 }
 
 impl Statement {
+    fn new(text: String, kind: StatementKind) -> Self {
+        Self {
+            text: text.into(),
+            kind: Arc::new(kind),
+            charge: None,
+            distribution: None,
+            compiled: Arc::default(),
+        }
+    }
+
     /// As it was written, without its semicolon.
     pub fn text(&self) -> &str {
         &self.text
@@ -57,7 +67,7 @@ impl Statement {
 
     /// The rows that the statement copies from or to the client, if it does.
     pub fn client_copy(&self) -> Option<ClientCopy<'_>> {
-        match &self.kind {
+        match self.kind() {
             StatementKind::CopyIn(copy) => Some(ClientCopy::In(copy)),
             StatementKind::CopyOut(copy) => Some(ClientCopy::Out(copy)),
             _ => None,
@@ -71,16 +81,16 @@ impl Statement {
             name,
             is_held,
             query,
-        }) = &self.kind
+        }) = self.kind()
         {
             // A query has no cursor within it.
             let query = Box::new(query.with_types_of_query(of)?);
             return Some(Self {
-                kind: StatementKind::Cursor(CursorCommand::Declare {
+                kind: Arc::new(StatementKind::Cursor(CursorCommand::Declare {
                     name: name.clone(),
                     is_held: *is_held,
                     query,
-                }),
+                })),
                 compiled: Arc::default(),
                 ..self.clone()
             });
@@ -93,7 +103,7 @@ impl Statement {
             statement,
             create,
             locking,
-        } = &self.kind
+        } = self.kind()
         else {
             return None;
         };
@@ -102,12 +112,12 @@ impl Statement {
             charge: self.charge.clone(),
             distribution: self.distribution.clone(),
             compiled: Arc::default(),
-            text: self.text.clone(),
-            kind: StatementKind::DataFusion {
+            text: Arc::clone(&self.text),
+            kind: Arc::new(StatementKind::DataFusion {
                 statement: Box::new(statement),
                 create: create.clone(),
                 locking: locking.clone(),
-            },
+            }),
         })
     }
 
@@ -141,7 +151,7 @@ impl Statement {
 
     /// What the statement does to the session itself, if it is about that.
     pub fn session_command(&self) -> Option<&SessionCommand> {
-        match &self.kind {
+        match self.kind() {
             StatementKind::Session(command) => Some(command),
             _ => None,
         }
@@ -149,7 +159,7 @@ impl Statement {
 
     /// The name under which the statement prepares another, if it is a `PREPARE`.
     pub fn prepared_name(&self) -> Option<String> {
-        match &self.kind {
+        match self.kind() {
             StatementKind::DataFusion { statement, .. } => match statement.as_ref() {
                 DfStatement::Statement(ast) => match ast.as_ref() {
                     Ast::Prepare { name, .. } => Some(normalised(name)),
@@ -158,6 +168,26 @@ impl Statement {
                 _ => None,
             },
             _ => None,
+        }
+    }
+
+    /// Whether it is a query: `SELECT`, `VALUES`, or `WITH` before one of them.
+    pub fn is_query(&self) -> bool {
+        let StatementKind::DataFusion { statement, .. } = self.kind() else {
+            return false;
+        };
+        let DfStatement::Statement(ast) = statement.as_ref() else {
+            return false;
+        };
+        match ast.as_ref() {
+            Ast::Query(query) => matches!(
+                query.body.as_ref(),
+                SetExpr::Select(_)
+                    | SetExpr::Query(_)
+                    | SetExpr::SetOperation { .. }
+                    | SetExpr::Values(_)
+            ),
+            _ => false,
         }
     }
 
@@ -232,31 +262,13 @@ pub(super) fn statement(mut piece: Piece) -> Result<Statement, SqlError> {
         _ => None,
     };
     if let Some(command) = parse_cursor(&piece)? {
-        return Ok(Statement {
-            text: piece.text,
-            kind: StatementKind::Cursor(command),
-            charge: None,
-            distribution: None,
-            compiled: Arc::default(),
-        });
+        return Ok(Statement::new(piece.text, StatementKind::Cursor(command)));
     }
     if let Some(command) = parse_session(leading[0], &piece.tokens)? {
-        return Ok(Statement {
-            text: piece.text,
-            kind: StatementKind::Session(command),
-            charge: None,
-            distribution: None,
-            compiled: Arc::default(),
-        });
+        return Ok(Statement::new(piece.text, StatementKind::Session(command)));
     }
     if let Some(command) = parse_sequence(&piece.tokens)? {
-        return Ok(Statement {
-            text: piece.text,
-            kind: StatementKind::Sequence(command),
-            charge: None,
-            distribution: None,
-            compiled: Arc::default(),
-        });
+        return Ok(Statement::new(piece.text, StatementKind::Sequence(command)));
     }
     let kind = match leading {
         [Keyword::ALTER, Keyword::TABLE] => StatementKind::Alter(parse_alter(piece.tokens)?),
@@ -282,11 +294,8 @@ pub(super) fn statement(mut piece: Piece) -> Result<Statement, SqlError> {
         _ => datafusion_statement(piece.tokens, None)?,
     };
     Ok(Statement {
-        text: piece.text,
-        kind,
-        charge: None,
         distribution,
-        compiled: Arc::default(),
+        ..Statement::new(piece.text, kind)
     })
 }
 

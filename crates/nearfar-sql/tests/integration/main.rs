@@ -39,6 +39,7 @@ mod pools;
 mod pools_with_data;
 mod power;
 mod remote;
+mod repeated_texts;
 mod rights;
 mod scans;
 mod sequences;

@@ -120,6 +120,9 @@ pub struct ComparisonArgs {
     /// Run queries with this setting on and off in turn, such as share_subplans; may be repeated.
     #[arg(long, value_name = "SETTING")]
     pub without: Vec<String>,
+    /// Have Nearfar plan a query each time that it runs, instead of keeping the plan of a text that comes again.
+    #[arg(long)]
+    pub plan_anew: bool,
     /// The interpreter of rivals that are Python packages.
     #[arg(long, value_name = "PROGRAM", default_value = "python3")]
     pub python: PathBuf,

@@ -165,7 +165,7 @@ impl Runner {
                     line,
                     text: &text,
                 };
-                let statements = self.session.read(&text);
+                let statements = self.session.read_recent(&text);
                 for statement in statements.map_err(|error| source.explain(error))? {
                     self.statement(&source, statement).await?;
                 }

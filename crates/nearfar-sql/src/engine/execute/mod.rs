@@ -16,8 +16,8 @@ mod cursors;
 mod default;
 mod define;
 mod drop;
-mod generic;
 mod index;
+mod kept;
 mod locked;
 mod modify;
 mod noted_store;
@@ -213,8 +213,8 @@ impl Session {
         let values = parameters.iter().map(|value| value.size() as u64);
         self.keep(&state, planned_bytes(text) + values.sum::<u64>())?;
         let is_reusable = locking.is_none() && self.distribution.is_none();
-        let generic = self.run_generic(transaction, &state, (whole, parameters));
-        if is_reusable && let Some(rows) = generic.await? {
+        let kept = self.run_kept(transaction, &state, (whole, parameters));
+        if is_reusable && let Some(rows) = kept.await? {
             return Ok(StatementResult::Rows(rows));
         }
         let mut plan = plan(&state, statement).await?;
@@ -259,17 +259,41 @@ impl Session {
                 }
             },
             LogicalPlan::Statement(_) => self.run_by_datafusion(transaction, text, plan).await,
-            plan => {
-                let result = self.run_plan(transaction, &state, &plan).await?;
-                let physical = match &result {
-                    StatementResult::Rows(rows) if is_reusable => Arc::clone(rows.plan()),
-                    _ => return Ok(result),
-                };
-                self.keep_plan(&state, (whole, statement), given, physical)
-                    .await;
-                Ok(result)
+            plan if is_reusable => {
+                let given = ((whole, statement), given);
+                self.run_reusable(transaction, &state, given, &plan).await
+            }
+            plan => self.run_plan(transaction, &state, &plan).await,
+        }
+    }
+
+    /// What reads and changes rows; the plan of what reads them is kept for when it runs again. `raw` is `plan` without the
+    /// values of its parameters.
+    async fn run_reusable(
+        &self,
+        transaction: &Arc<Transaction>,
+        state: &SessionState,
+        (statement, (raw, parameters)): (
+            (&Statement, &DfStatement),
+            (&LogicalPlan, &[ScalarValue]),
+        ),
+        plan: &LogicalPlan,
+    ) -> Result<StatementResult, EngineError> {
+        if parameters.is_empty() {
+            let kept = self.run_and_keep(transaction, state, statement, plan);
+            if let Some(rows) = kept.await? {
+                return Ok(StatementResult::Rows(rows));
             }
         }
+        let result = self.run_plan(transaction, state, plan).await?;
+        if let StatementResult::Rows(rows) = &result
+            && !parameters.is_empty()
+        {
+            let physical = Arc::clone(rows.plan());
+            self.keep_plan(state, statement, (raw, parameters), physical)
+                .await;
+        }
+        Ok(result)
     }
 
     /// Runs a statement, whose plan was made before its parameters were put in, as one that is not planned again from now
@@ -285,6 +309,10 @@ impl Session {
             return Ok(None);
         }
         let Some(compiled) = Compiled::of(self, state, raw, (parameters, locking)) else {
+            // Not any more, as when its index is gone. With other parameters it may be again.
+            if parameters.is_empty() && whole.compiled::<Compiled>().is_some() {
+                whole.forget_compiled();
+            }
             return Ok(None);
         };
         let is_join = compiled.is_join();

@@ -104,6 +104,7 @@ impl Session {
                 alone(transaction, "DISCARD ALL")?;
                 self.variables.reset_all()?;
                 self.deallocate_all().await?;
+                self.recent.lock().clear();
                 self.cursors.close_all();
                 self.drop_temporary();
                 Ok(done("DISCARD ALL"))

@@ -1,26 +1,31 @@
-//! Generic plans: those of short queries that run again and again, optimized once with their parameters left open.
+//! Plans that are kept for when a statement runs again: those of queries without parameters, and generic plans of short
+//! queries with parameters.
 //!
-//! A short query takes longer to be planned than to be run. When one has run, its plan is kept as it was before it was
-//! optimized. When it runs again, that plan is optimized for parameters of the same types, whatever their values are, and
-//! from then on their values are put in, and what follows from them is simplified. Each time it is made sure that tables
-//! and settings are what they were, and that no table has grown or shrunk so much that another order of joins may be the
-//! better one. How tables are read, by which index and in which parts, is decided each time.
+//! A query without parameters has one plan, which is kept as it was optimized. A short query with parameters takes longer
+//! to be planned than to be run. When one has run, its plan is kept as it was before it was optimized. When it runs again,
+//! that plan is optimized for parameters of the same types, whatever their values are, and from then on their values are
+//! put in, and what follows from them is simplified.
+//!
+//! Each time it is made sure that tables and settings are what they were, and that no table has grown or shrunk so much
+//! that another order of joins may be the better one. How tables are read, by which index and in which parts, which side of
+//! a join is built and what is computed once are decided each time.
 //!
 //! Plans hold no table: one that is dropped gives back its memory, whoever has a query over it prepared.
 
-use arrow::datatypes::{DataType, SchemaRef};
-use datafusion::common::TableReference;
+mod repeatable;
+mod tables;
+
+use arrow::datatypes::DataType;
 use datafusion::common::config::ConfigOptions;
-use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
-use datafusion::datasource::{TableProvider, provider_as_source, source_as_provider};
+use datafusion::datasource::provider_as_source;
 use datafusion::error::Result;
 use datafusion::execution::context::SessionState;
-use datafusion::logical_expr::{Expr, LogicalPlan, TableSource, Volatility};
+use datafusion::logical_expr::{LogicalPlan, TableSource};
 use datafusion::optimizer::Optimizer;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::scalar::ScalarValue;
 use datafusion::sql::parser::Statement as DfStatement;
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 
 use super::compiled::{Compiled, with_types};
 use super::patterns::check_patterns;
@@ -33,12 +38,12 @@ use crate::engine::session::Session;
 use crate::engine::stream::RowStream;
 use crate::error::EngineError;
 use crate::memory::Charge;
-use crate::optimize::{GUARD_CONDITIONS, OPAQUE_CONDITIONS, has_subqueries};
-use crate::scan::table_of;
+use crate::optimize::{GUARD_CONDITIONS, OPAQUE_CONDITIONS};
 use crate::settings::PlanCacheMode;
 use crate::sql::Statement;
-use nearfar_table::table::Table;
 use nearfar_table::transaction::Transaction;
+use repeatable::{is_generic, is_repeatable, value_bytes};
+use tables::{KnownTable, occupied, vacated};
 
 /// The rules for what follows from the values of parameters. Conditions are guarded, and hidden from other rules, when
 /// those have reached the scans that can be evaluated there.
@@ -49,18 +54,15 @@ const AFTER_VALUES: [&str; 4] = [
     OPAQUE_CONDITIONS,
 ];
 
-/// Functions whose type follows from the values of their arguments.
-const TYPED_BY_VALUE: [&str; 2] = ["round", "trunc"];
-
-/// Rows that a table gets or loses without another plan, whatever it had.
-const ROWS_CHANGED: u64 = 1000;
+/// Bytes that the values of a plan have at most, beside those of its text.
+const VALUE_BYTES_MAX: usize = 16 << 10;
 
 /// What is kept of a statement.
 #[derive(Debug)]
 enum Kept {
-    /// It has run once, and this is its plan before it was optimized.
+    /// It has parameters and has run once, and this is its plan before it was optimized.
     Planned(Arc<Basis>),
-    /// It has run again, and this is its generic plan.
+    /// This is its plan, generic if it has parameters.
     Optimized(Arc<Basis>),
     /// With these settings, it is planned each time that it runs.
     Never(Arc<ConfigOptions>),
@@ -69,55 +71,24 @@ enum Kept {
 /// A plan, and what it holds for.
 #[derive(Debug)]
 struct Basis {
-    /// Its tables are [`Vacant`].
+    /// Its tables are left out.
     plan: LogicalPlan,
     options: Arc<ConfigOptions>,
     parameters: Vec<DataType>,
+    /// The tables that the statement names, of which the plan may not read all.
+    named: Vec<KnownTable>,
+    /// Those that the plan reads.
     tables: Vec<KnownTable>,
     /// What the plan takes as long as it is kept.
     charge: Arc<Charge>,
 }
 
-/// A table that a plan reads.
-#[derive(Debug, Clone)]
-struct KnownTable {
-    name: TableReference,
-    table: Weak<Table>,
-    rows: u64,
-}
-
-impl KnownTable {
-    /// Whether `provider` is of the same table, of about as many rows.
-    fn is_of(&self, provider: &dyn TableProvider) -> bool {
-        table_of(provider).is_some_and(|table| {
-            let rows = table.snapshot().rows() as u64;
-            std::ptr::eq(Weak::as_ptr(&self.table), Arc::as_ptr(table))
-                && rows / 2 <= self.rows + ROWS_CHANGED
-                && self.rows / 2 <= rows + ROWS_CHANGED
-        })
-    }
-}
-
-/// The place of a table in a plan that is kept.
-#[derive(Debug)]
-struct Vacant {
-    schema: SchemaRef,
-    /// Which of the plan's tables.
-    place: usize,
-}
-
-impl TableSource for Vacant {
-    fn schema(&self) -> SchemaRef {
-        Arc::clone(&self.schema)
-    }
-}
-
 impl Session {
-    /// Starts a query that has run before, by its generic plan. None where it has to be planned.
+    /// Starts a query that has run before, by the plan that was kept. None where it has to be planned.
     ///
     /// # Errors
     /// As [`Self::run`].
-    pub(super) async fn run_generic(
+    pub(super) async fn run_kept(
         &self,
         transaction: &Arc<Transaction>,
         state: &SessionState,
@@ -146,10 +117,12 @@ impl Session {
             return Ok(None);
         };
         let plan = planned(|| basis.with_values(state, parameters, &sources))?;
-        check_patterns(&plan)?;
+        if !parameters.is_empty() {
+            check_patterns(&plan)?;
+        }
         self.wait_for_tables(transaction, &plan, false).await?;
         let physical = physical_plan_of_optimized(state, &plan).await?;
-        if !self.is_worth_it(physical.as_ref()) {
+        if !parameters.is_empty() && !self.is_worth_it(physical.as_ref()) {
             never();
             return Ok(None);
         }
@@ -160,8 +133,45 @@ impl Session {
             .map(Some)
     }
 
-    /// Keeps the plan of a query, which was carried out by `physical`, for when it runs again. One that can't be kept is
-    /// planned each time.
+    /// Starts a query without parameters, and keeps its plan for when it runs again. None for one that has to be planned
+    /// each time, of which nothing is done.
+    ///
+    /// # Errors
+    /// As [`Self::run`].
+    pub(super) async fn run_and_keep(
+        &self,
+        transaction: &Arc<Transaction>,
+        state: &SessionState,
+        (statement, parsed): (&Statement, &DfStatement),
+        plan: &LogicalPlan,
+    ) -> Result<Option<RowStream>, EngineError> {
+        let is_custom = self.settings().plan_cache_mode() == PlanCacheMode::Custom;
+        if is_custom || self.is_left_alone(statement) {
+            return Ok(None);
+        }
+        let never = || statement.keep_compiled(Kept::Never(self.config_options()));
+        let named = match is_repeatable(plan)? {
+            true => self.named_tables(state, parsed).await?,
+            false => None,
+        };
+        let Some(named) = named else {
+            never();
+            return Ok(None);
+        };
+        let optimized = planned(|| state.optimize(plan))?;
+        let physical = physical_plan_of_optimized(state, &optimized).await?;
+        // One for which there is no memory is planned each time.
+        let basis = self.basis_of(statement.text(), (&optimized, &[]), named);
+        match basis.ok().flatten() {
+            Some(basis) => statement.keep_compiled(Kept::Optimized(Arc::new(basis))),
+            None => never(),
+        }
+        self.start_query(transaction, state, (&optimized, Stage::Optimized), physical)
+            .map(Some)
+    }
+
+    /// Keeps the plan of a query with parameters, which was carried out by `physical`, for when it runs again. One that
+    /// can't be kept is planned each time.
     pub(super) async fn keep_plan(
         &self,
         state: &SessionState,
@@ -169,58 +179,75 @@ impl Session {
         given: (&LogicalPlan, &[ScalarValue]),
         physical: Arc<dyn ExecutionPlan>,
     ) {
-        let options = self.config_options();
-        let is_refused = statement.compiled::<Kept>().is_some_and(
-            |kept| matches!(kept.as_ref(), Kept::Never(before) if Arc::ptr_eq(before, &options)),
-        );
-        // One that is compiled may have been planned for other parameters only.
-        let is_compiled = statement.compiled::<Compiled>().is_some();
-        if is_compiled || is_refused || !self.is_worth_it(physical.as_ref()) {
+        if self.is_left_alone(statement) || !self.is_worth_it(physical.as_ref()) {
             return;
         }
-        let bytes = planned_bytes(statement.text());
-        statement.keep_compiled(match self.basis_of(state, parsed, given, bytes).await {
-            Ok(Some(basis)) => Kept::Planned(Arc::new(basis)),
-            _ => Kept::Never(options),
+        let named = match is_generic(given.0) {
+            Ok(true) => self.named_tables(state, parsed).await.ok().flatten(),
+            _ => None,
+        };
+        let basis = named.and_then(|named| {
+            let basis = self.basis_of(statement.text(), given, named);
+            basis.ok().flatten()
+        });
+        statement.keep_compiled(match basis {
+            Some(basis) => Kept::Planned(Arc::new(basis)),
+            None => Kept::Never(self.config_options()),
         });
     }
 
-    /// What is kept of a plan, which takes so many bytes. None for one that does not mean the same each time.
-    async fn basis_of(
+    /// Whether it is known that no plan of the statement is to be kept.
+    fn is_left_alone(&self, statement: &Statement) -> bool {
+        // It may have been planned for other parameters only, or since others hold its rows.
+        let is_compiled = statement.compiled::<Compiled>().is_some();
+        let kept = statement.compiled::<Kept>();
+        is_compiled
+            || kept.is_some_and(|kept| match kept.as_ref() {
+                Kept::Never(before) => Arc::ptr_eq(before, &self.config_options()),
+                Kept::Planned(_) | Kept::Optimized(_) => false,
+            })
+    }
+
+    /// What is kept of the plan of a statement that names these tables. None for one with long values, which it may have
+    /// got when it was optimized.
+    fn basis_of(
         &self,
-        state: &SessionState,
-        parsed: &DfStatement,
+        text: &str,
         (plan, parameters): (&LogicalPlan, &[ScalarValue]),
-        bytes: u64,
+        named: Vec<KnownTable>,
     ) -> Result<Option<Basis>, EngineError> {
-        if !is_reusable(plan)? || !self.names_tables_only(state, parsed).await? {
+        if value_bytes(plan)? > text.len() + VALUE_BYTES_MAX {
             return Ok(None);
         }
-        let charge = Arc::new(self.charge("a generic plan", bytes)?);
+        let charge = Arc::new(self.charge("a plan that is kept", planned_bytes(text))?);
         let (plan, tables) = vacated(plan)?;
         Ok(Some(Basis {
             plan,
             options: self.config_options(),
             parameters: parameters.iter().map(ScalarValue::data_type).collect(),
+            named,
             tables,
             charge,
         }))
     }
 
-    /// Whether all that a statement names are tables that Nearfar has: a plan does not tell of views that were put into
-    /// it.
-    async fn names_tables_only(
+    /// The tables that a statement names. None where it names anything else: a plan does not tell of views that were put
+    /// into it.
+    async fn named_tables(
         &self,
         state: &SessionState,
         parsed: &DfStatement,
-    ) -> Result<bool, EngineError> {
+    ) -> Result<Option<Vec<KnownTable>>, EngineError> {
+        let mut named = Vec::new();
         for name in state.resolve_table_references(parsed)? {
             let provider = self.provider(&name).await?;
-            if provider.is_none_or(|provider| table_of(provider.as_ref()).is_none()) {
-                return Ok(false);
+            let known = provider.and_then(|provider| KnownTable::of(name, provider.as_ref()));
+            match known {
+                Some(known) => named.push(known),
+                None => return Ok(None),
             }
         }
-        Ok(true)
+        Ok(Some(named))
     }
 
     /// Whether the settings let a query that is carried out so have a generic plan: by default, one whose planning
@@ -247,7 +274,7 @@ impl Session {
             return Ok(None);
         }
         let mut sources = Vec::with_capacity(basis.tables.len());
-        for known in &basis.tables {
+        for known in basis.named.iter().chain(&basis.tables) {
             match self.provider(&known.name).await? {
                 Some(provider) if known.is_of(provider.as_ref()) => {
                     sources.push(provider_as_source(provider));
@@ -255,7 +282,7 @@ impl Session {
                 _ => return Ok(None),
             }
         }
-        Ok(Some(sources))
+        Ok(Some(sources.split_off(basis.named.len())))
     }
 }
 
@@ -280,6 +307,7 @@ impl Basis {
         Ok(Some(Self {
             plan,
             tables,
+            named: self.named.clone(),
             options: Arc::clone(&self.options),
             parameters: self.parameters.clone(),
             charge: Arc::clone(&self.charge),
@@ -314,115 +342,6 @@ fn optimized_by(
     Optimizer::with_rules(rules.cloned().collect()).optimize(plan, state, |_, _| {})
 }
 
-/// Whether a plan, as it was before it was optimized, means the same each time that it runs: a query of tables that
-/// Nearfar has, all of whose functions give the same for the same arguments.
-fn is_reusable(plan: &LogicalPlan) -> Result<bool> {
-    if has_subqueries(plan)? {
-        return Ok(false);
-    }
-    let mut is_reusable = true;
-    plan.apply(|node| {
-        is_reusable = match node {
-            LogicalPlan::TableScan(scan) => {
-                let provider = source_as_provider(&scan.source)?;
-                table_of(provider.as_ref()).is_some()
-            }
-            LogicalPlan::Projection(_)
-            | LogicalPlan::Filter(_)
-            | LogicalPlan::Aggregate(_)
-            | LogicalPlan::Sort(_)
-            | LogicalPlan::Join(_)
-            | LogicalPlan::Limit(_)
-            | LogicalPlan::SubqueryAlias(_)
-            | LogicalPlan::Distinct(_)
-            | LogicalPlan::Union(_)
-            | LogicalPlan::Window(_)
-            | LogicalPlan::EmptyRelation(_) => true,
-            _ => false,
-        };
-        let is_condition = matches!(node, LogicalPlan::Filter(_) | LogicalPlan::Join(_));
-        node.apply_expressions(|expr| {
-            let hinders =
-                |expr: &Expr| Ok(varies(expr) || (is_condition && fails_for_some_rows(expr)));
-            is_reusable &= !expr.exists(hinders)?;
-            Ok(TreeNodeRecursion::Continue)
-        })?;
-        Ok(match is_reusable {
-            true => TreeNodeRecursion::Continue,
-            false => TreeNodeRecursion::Stop,
-        })
-    })?;
-    Ok(is_reusable)
-}
-
-/// Whether a part of a condition may fail for some rows, from which the conditions before it keep it: these may come to
-/// the scan later.
-fn fails_for_some_rows(expr: &Expr) -> bool {
-    let may_fail = match expr {
-        Expr::BinaryExpr(binary) => binary.op.is_numerical_operators(),
-        Expr::Negative(_) | Expr::Cast(_) | Expr::TryCast(_) | Expr::ScalarFunction(_) => true,
-        _ => false,
-    };
-    may_fail && expr.any_column_refs()
-}
-
-/// Whether an expression gives another value in another statement, or one of another type with other parameters.
-fn varies(expr: &Expr) -> bool {
-    match expr {
-        Expr::ScalarFunction(function) => {
-            let is_open = |argument: &Expr| {
-                let found = argument.exists(|part| Ok(matches!(part, Expr::Placeholder(_))));
-                found.unwrap_or(true)
-            };
-            function.func.signature().volatility != Volatility::Immutable
-                || (TYPED_BY_VALUE.contains(&function.func.name())
-                    && function.args.iter().skip(1).any(is_open))
-        }
-        Expr::ScalarVariable(..) => true,
-        _ => false,
-    }
-}
-
-/// A plan without its tables, and these in the order of their places.
-fn vacated(plan: &LogicalPlan) -> Result<(LogicalPlan, Vec<KnownTable>)> {
-    let mut tables = Vec::new();
-    let plan = plan.clone().transform_up(|node| {
-        let LogicalPlan::TableScan(mut scan) = node else {
-            return Ok(Transformed::no(node));
-        };
-        let provider = source_as_provider(&scan.source)?;
-        let Some(table) = table_of(provider.as_ref()) else {
-            return Ok(Transformed::no(LogicalPlan::TableScan(scan)));
-        };
-        let place = tables.len();
-        tables.push(KnownTable {
-            name: scan.table_name.clone(),
-            table: Arc::downgrade(table),
-            rows: table.snapshot().rows() as u64,
-        });
-        let schema = scan.source.schema();
-        scan.source = Arc::new(Vacant { schema, place });
-        Ok(Transformed::yes(LogicalPlan::TableScan(scan)))
-    })?;
-    Ok((plan.data, tables))
-}
-
-/// A plan with its tables again.
-fn occupied(plan: LogicalPlan, sources: &[Arc<dyn TableSource>]) -> Result<LogicalPlan> {
-    let plan = plan.transform_up(|node| {
-        let LogicalPlan::TableScan(mut scan) = node else {
-            return Ok(Transformed::no(node));
-        };
-        let source: &dyn std::any::Any = scan.source.as_ref();
-        let place = source.downcast_ref::<Vacant>().map(|vacant| vacant.place);
-        if let Some(source) = place.and_then(|place| sources.get(place)) {
-            scan.source = Arc::clone(source);
-        }
-        Ok(Transformed::yes(LogicalPlan::TableScan(scan)))
-    })?;
-    Ok(plan.data)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -442,6 +361,10 @@ mod tests {
         for value in values {
             run(session, &statement, *value).await;
         }
+        kept_of(&statement)
+    }
+
+    fn kept_of(statement: &Statement) -> &'static str {
         match statement.compiled::<Kept>().as_deref() {
             None => "nothing",
             Some(Kept::Planned(_)) => "planned",
@@ -485,5 +408,50 @@ mod tests {
             .await
             .expect("set");
         assert_eq!(kept_after(&session, long, &[1, 2]).await, "optimized");
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn plans_without_parameters_are_kept_with_their_texts() {
+        let topology = Topology::this_machine().expect("this machine's topology");
+        let engine = Engine::new(EngineOptions::new(topology)).expect("an engine");
+        let session = engine.session();
+        let tables = "CREATE TABLE t AS SELECT value AS k FROM generate_series(1, 100); \
+                      CREATE VIEW v AS SELECT * FROM t";
+        session.execute(tables).await.expect("tables");
+        for (sql, kept) in [
+            (
+                "SELECT count(*) FROM t WHERE k IN (SELECT max(k) FROM t)",
+                "optimized",
+            ),
+            (
+                "WITH c AS (SELECT k % 3 AS g FROM t) SELECT g, count(*) FROM c GROUP BY g",
+                "optimized",
+            ),
+            (
+                "SELECT k, (SELECT count(*) FROM t u WHERE u.k < t.k) FROM t",
+                "optimized",
+            ),
+            (
+                "SELECT count(*) FROM t WHERE k IN (SELECT (random() * k)::int FROM t)",
+                "never",
+            ),
+            ("SELECT count(*) FROM v", "never"),
+            ("EXPLAIN SELECT count(*) FROM t", "never"),
+            ("SELECT repeat('x', 20000000), count(*) FROM t", "never"),
+            ("CREATE TABLE IF NOT EXISTS t (k INT)", "nothing"),
+        ] {
+            let mut plans = Vec::new();
+            for _ in 0..2 {
+                session.execute(sql).await.expect(sql);
+                let statement = session.read_recent(sql).expect(sql).remove(0);
+                assert_eq!(kept_of(&statement), kept, "{sql}");
+                plans.push(statement.compiled::<Kept>());
+            }
+            let is_same = match &plans[..] {
+                [Some(one), Some(other)] => Arc::ptr_eq(one, other),
+                _ => kept == "nothing",
+            };
+            assert!(is_same, "{sql} is planned again");
+        }
     }
 }
