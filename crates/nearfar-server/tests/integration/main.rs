@@ -13,6 +13,7 @@ mod dump;
 mod ends;
 mod fairness;
 mod hostile;
+mod portals;
 mod prepared;
 mod rights;
 mod statements;

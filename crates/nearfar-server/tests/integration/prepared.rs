@@ -3,6 +3,8 @@
 use std::io::Write;
 use std::net::TcpStream;
 
+use tokio_postgres::SimpleQueryMessage;
+
 use crate::support::{message, read_until, start, startup};
 
 /// What a client is told of a text that it prepares without a name, with a type for its parameter: the types of
@@ -114,4 +116,43 @@ async fn texts_that_are_prepared_again_see_their_own_transaction() {
     assert_eq!(run("DROP TABLE t"), found(2, "ann"));
     assert_eq!(run("BEGIN; SELECT nothing").2, "25P02");
     assert_eq!(run("ROLLBACK"), found(2, "ann"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn texts_that_come_again_mean_what_they_mean_now() {
+    let server = start().await;
+    let (client, other) = (server.client().await, server.client().await);
+    let tables =
+        "CREATE TABLE t (k INT); INSERT INTO t VALUES (1), (2); CREATE TABLE u AS SELECT 1 AS k";
+    client.batch_execute(tables).await.expect("tables");
+    let sql = "SELECT * FROM t WHERE k IN (SELECT max(k) FROM u)";
+    for (change, columns) in [
+        ("SELECT 1", 1),
+        ("INSERT INTO u VALUES (2)", 1),
+        ("ALTER TABLE t ADD COLUMN a INT DEFAULT 7", 2),
+        ("DROP TABLE u; CREATE VIEW u AS SELECT 1 AS k", 2),
+        (
+            "DROP TABLE t; CREATE TABLE t AS SELECT 1 AS k, 2 AS a, 3 AS b",
+            3,
+        ),
+        ("SET plan_cache_mode = force_custom_plan", 3),
+        ("DISCARD ALL", 3),
+    ] {
+        let by = match change.starts_with("DROP") {
+            true => &other,
+            false => &client,
+        };
+        by.batch_execute(change).await.expect(change);
+        for _ in 0..3 {
+            let simple = client.simple_query(sql).await.expect(change);
+            let widths = simple.iter().filter_map(|message| match message {
+                SimpleQueryMessage::Row(row) => Some(row.len()),
+                _ => None,
+            });
+            assert_eq!(widths.collect::<Vec<_>>(), [columns], "{change}");
+            let rows = client.query(sql, &[]).await.expect(change);
+            let widths = rows.iter().map(|row| row.columns().len());
+            assert_eq!(widths.collect::<Vec<_>>(), [columns], "{change}");
+        }
+    }
 }

@@ -13,7 +13,7 @@ use nearfar_topology::Topology;
 use tokio::runtime::{Handle, Runtime};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
-use tokio_postgres::{Client, Config, Error, NoTls};
+use tokio_postgres::{Client, Config, Error, NoTls, SimpleQueryMessage};
 
 /// Runs for hours.
 pub const LONG: &str = "SELECT count(*) FROM generate_series(1, 3000) a, \
@@ -241,4 +241,14 @@ pub fn read_until(stream: &mut TcpStream, kind: u8) -> Vec<(u8, Vec<u8>)> {
 #[expect(clippy::print_stderr, reason = "for whoever runs the test")]
 pub fn not_tested(why: &str) {
     eprintln!("not tested: {why}");
+}
+
+/// The first columns of all rows.
+pub fn values(messages: &[SimpleQueryMessage]) -> Vec<String> {
+    let rows = messages.iter().filter_map(|message| match message {
+        SimpleQueryMessage::Row(row) => Some(row),
+        _ => None,
+    });
+    rows.map(|row| row.get(0).unwrap_or("null").to_owned())
+        .collect()
 }
