@@ -2,7 +2,7 @@
 
 use super::support::{eventually_empty, far_bytes, region_bytes, run, two_tiers, value};
 use futures::StreamExt;
-use nearfar_sql::engine::{Engine, Session, StatementResult};
+use nearfar_sql::engine::{Session, StatementResult};
 use std::time::{Duration, Instant};
 
 const T: &str = "CREATE TABLE t AS SELECT value AS k, 'row ' || value AS s
@@ -22,7 +22,10 @@ async fn give_up(session: &Session, sql: &str) {
     );
 }
 
-async fn no_query_memory(engine: &Engine) {
+async fn no_query_memory(session: &Session) {
+    // Its last texts are the session's.
+    run(session, "DISCARD ALL").await;
+    let engine = session.engine();
     for _ in 0..6_000 {
         if engine.query_memory().used_bytes() == 0 {
             return;
@@ -56,7 +59,7 @@ async fn a_dropped_stream_ends_its_query() {
         let begun = Instant::now();
         drop(rows);
         assert!(begun.elapsed() < Duration::from_secs(10), "{sql}");
-        no_query_memory(&engine).await;
+        no_query_memory(&session).await;
     }
 }
 
@@ -70,7 +73,7 @@ async fn a_load_that_is_given_up_leaves_no_table_and_no_region() {
     )
     .await;
     eventually_empty(&engine).await;
-    no_query_memory(&engine).await;
+    no_query_memory(&session).await;
     assert!(session.loading().is_none());
     assert_eq!(
         value(&session, "SELECT count(*) FROM nearfar.tables").await,

@@ -60,6 +60,7 @@ async fn names_that_are_taken_or_missing() {
         let message = error(&session, sql).await;
         assert!(message.contains(part), "{sql}: {message}");
     }
+    run(&session, "DISCARD ALL").await;
     assert_eq!(engine.query_memory().used_bytes(), 0);
 }
 

@@ -2,7 +2,6 @@
 
 use nearfar_sql::engine::{Engine, EngineOptions, Session, StatementResult};
 use nearfar_sql::error::EngineError;
-use std::sync::Arc;
 
 use super::support::{options, run, value};
 
@@ -122,8 +121,8 @@ async fn what_a_client_keeps_is_charged_until_it_is_dropped() {
     assert_eq!(kept.len(), 4);
     drop(kept);
     assert!(session.charge("values", 12 << 20).is_ok());
-    let engine = Arc::clone(session.engine());
-    assert_eq!(engine.query_memory().used_bytes(), 0);
+    run(&session, "DISCARD ALL").await;
+    assert_eq!(session.engine().query_memory().used_bytes(), 0);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

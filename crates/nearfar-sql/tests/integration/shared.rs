@@ -173,6 +173,7 @@ async fn readers_that_go_away_end_the_work() {
     };
     rows.next().await.expect("a batch").expect("rows");
     drop(rows);
+    run(&session, "DISCARD ALL").await;
     while session.engine().query_memory().used_bytes() > 0 {
         assert!(began.elapsed() < Duration::from_secs(60), "memory is held");
         tokio::time::sleep(Duration::from_millis(10)).await;
