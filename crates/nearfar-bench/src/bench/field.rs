@@ -179,7 +179,7 @@ impl Field<'_> {
     /// The same for Nearfar, with the settings that are wanted.
     fn load_nearfar(&self, loads: &mut ContenderLoads) -> Result<Contender, BenchError> {
         let mut nearfar = self.load_last(loads)?;
-        if self.options.plans_anew {
+        if self.options.plan_anew {
             nearfar.query("SET plan_cache_mode = force_custom_plan")?;
         }
         Ok(nearfar)

@@ -48,7 +48,7 @@ impl BenchOutcome {
             "queries": self.options.queries,
             "rivals": rivals,
             "without": self.options.without,
-            "plans anew": self.options.plans_anew,
+            "plan anew": self.options.plan_anew,
         })
     }
 

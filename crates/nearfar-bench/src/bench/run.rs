@@ -35,7 +35,7 @@ pub struct BenchOptions {
     /// Settings of Nearfar, each on or off, without which queries are run in turn with them.
     pub without: Vec<String>,
     /// Whether Nearfar plans a query each time that it runs, and does not keep the plan of its text.
-    pub plans_anew: bool,
+    pub plan_anew: bool,
     /// The folder in which Parquet files are written, about 0.4 GB per scale factor; they are
     /// removed in the end. The system's for temporary files if none.
     pub directory: Option<PathBuf>,
@@ -63,7 +63,7 @@ impl BenchOptions {
             memtable: true,
             rivals: Vec::new(),
             without: Vec::new(),
-            plans_anew: false,
+            plan_anew: false,
             directory: None,
         }
     }

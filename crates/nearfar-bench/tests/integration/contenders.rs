@@ -44,7 +44,7 @@ fn small() -> BenchOptions {
         memtable: true,
         rivals: vec![Rival::DuckDb],
         without: Vec::new(),
-        plans_anew: false,
+        plan_anew: false,
         directory: None,
     }
 }
@@ -125,7 +125,7 @@ fn queries_take_turns_with_and_without_a_setting() {
         memtable: false,
         rivals: Vec::new(),
         without: without.to_vec(),
-        plans_anew: true,
+        plan_anew: true,
         ..small()
     };
     let outcome = compare(&options, &Threads, &()).expect("a comparison");

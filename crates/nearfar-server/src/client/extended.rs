@@ -168,11 +168,8 @@ impl Connection {
         if prepared.definitions.is_some() {
             let types = parse.types.as_slice().into();
             let prepared = Arc::clone(&prepared);
-            let parsed = Parsed { types, prepared };
-            match is_query {
-                true => self.parsed.keep_long(&text, parsed),
-                false => self.parsed.keep(&text, parsed),
-            }
+            self.parsed
+                .keep(&text, is_query, Parsed { types, prepared });
         }
         Ok(prepared)
     }

@@ -53,10 +53,8 @@ impl Connection {
                 if let [one] = &statements[..]
                     && let Kind::Store(statement) = &one.kind
                 {
-                    match statement.is_query() {
-                        true => self.recent.keep_long(&one.text, one.clone()),
-                        false => self.recent.keep(&one.text, one.clone()),
-                    }
+                    self.recent
+                        .keep(&one.text, statement.is_query(), one.clone());
                 }
                 statements
             }
@@ -113,7 +111,7 @@ impl Connection {
             Some(known) => known,
         };
         let Known::Compiled(compiled) = &known else {
-            self.shapes.keep(&shape.text.into(), known);
+            self.shapes.keep(&shape.text.into(), false, known);
             return Ok(None);
         };
         let given = compiled.parameters.iter().zip(&shape.values);
@@ -124,7 +122,7 @@ impl Connection {
             kind: Kind::Store(Arc::clone(&compiled.statement)),
             text: sql.into(),
         };
-        self.shapes.keep(&shape.text.into(), known);
+        self.shapes.keep(&shape.text.into(), false, known);
         match values {
             Some(values) => self.run(&read, values, &[], deadline).await.map(Some),
             None => Ok(None),

@@ -307,11 +307,10 @@ impl Session {
         }
         let statements = self.read(sql)?;
         if let [statement] = &statements[..] {
-            let (mut recent, text) = (self.recent.lock(), sql.into());
-            match statement.is_query() {
-                true => recent.keep_long(&text, statement.clone()),
-                false => recent.keep(&text, statement.clone()),
-            }
+            let made = statement.clone();
+            self.recent
+                .lock()
+                .keep(&sql.into(), statement.is_query(), made);
         }
         Ok(statements)
     }

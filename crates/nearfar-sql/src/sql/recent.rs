@@ -8,7 +8,7 @@ use hashbrown::HashMap;
 /// Texts that are kept at most.
 const TEXTS_MAX: usize = 64;
 
-/// Bytes of a text that is kept, unless it is worth more.
+/// Bytes of a text that is kept, unless it is a query.
 const TEXT_BYTES_MAX: usize = 1 << 10;
 
 /// Bytes of all texts at most.
@@ -49,17 +49,12 @@ impl<T: Clone> Recent<T> {
     }
 
     /// Keeps what was made of a text, in place of what was made of those that came longest ago. A long text
-    /// is not kept.
-    pub fn keep(&mut self, text: &Arc<str>, made: T) {
-        self.keep_within(text, made, TEXT_BYTES_MAX);
-    }
-
-    /// The same for one that takes long to be read and planned, such as a query.
-    pub fn keep_long(&mut self, text: &Arc<str>, made: T) {
-        self.keep_within(text, made, BYTES_MAX);
-    }
-
-    fn keep_within(&mut self, text: &Arc<str>, of_text: T, bytes_max: usize) {
+    /// is not kept, unless it `is_query`: these take long to be read and planned.
+    pub fn keep(&mut self, text: &Arc<str>, is_query: bool, of_text: T) {
+        let bytes_max = match is_query {
+            true => BYTES_MAX,
+            false => TEXT_BYTES_MAX,
+        };
         if let Some(known) = self.made.get_mut(text) {
             known.of_text = of_text;
             return;
@@ -83,14 +78,11 @@ impl<T: Clone> Recent<T> {
         }
         self.bytes += text.len();
         self.texts.push_back(Arc::clone(text));
-        let came_again = false;
-        self.made.insert(
-            Arc::clone(text),
-            Made {
-                of_text,
-                came_again,
-            },
-        );
+        let made = Made {
+            of_text,
+            came_again: false,
+        };
+        self.made.insert(Arc::clone(text), made);
     }
 
     /// Forgets all of it.
@@ -107,29 +99,29 @@ mod tests {
     fn the_last_texts_are_kept() {
         let mut recent = Recent::default();
         for number in 0..TEXTS_MAX + 2 {
-            recent.keep(&format!("text {number}").into(), number);
-            recent.keep(&"text 1".into(), 100);
+            recent.keep(&format!("text {number}").into(), false, number);
+            recent.keep(&"text 1".into(), false, 100);
         }
         assert_eq!(recent.texts.len(), TEXTS_MAX);
         assert_eq!(recent.made.len(), TEXTS_MAX);
         assert_eq!(recent.get("text 0"), None);
         assert_eq!(recent.get("text 5"), Some(5));
-        recent.keep(&"text 5".into(), 6);
+        recent.keep(&"text 5".into(), false, 6);
         assert_eq!(recent.get("text 5"), Some(6));
-        recent.keep(&"x".repeat(TEXT_BYTES_MAX + 1).into(), 0);
+        recent.keep(&"x".repeat(TEXT_BYTES_MAX + 1).into(), false, 0);
         assert_eq!(recent.texts.len(), TEXTS_MAX, "a long text is not kept");
     }
 
     #[test]
     fn what_came_again_stays_for_longer() {
         let mut recent = Recent::default();
-        recent.keep(&"hot".into(), 0);
+        recent.keep(&"hot".into(), false, 0);
         for number in 0..3 * TEXTS_MAX {
-            recent.keep(&format!("text {number}").into(), number);
+            recent.keep(&format!("text {number}").into(), false, number);
             assert_eq!(recent.get("hot"), Some(0), "after {number}");
         }
         for number in 0..2 * TEXTS_MAX {
-            recent.keep(&format!("another {number}").into(), number);
+            recent.keep(&format!("another {number}").into(), false, number);
         }
         assert_eq!(recent.get("hot"), None);
         assert_eq!(recent.texts.len(), recent.made.len());
@@ -140,7 +132,7 @@ mod tests {
         let mut recent = Recent::default();
         let text = |number| Arc::<str>::from(format!("{number:010000}"));
         for number in 0..10 {
-            recent.keep_long(&text(number), number);
+            recent.keep(&text(number), true, number);
             assert!(recent.bytes <= BYTES_MAX);
         }
         assert_eq!(recent.texts.len(), BYTES_MAX / 10_000);

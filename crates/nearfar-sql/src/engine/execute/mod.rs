@@ -281,17 +281,15 @@ impl Session {
     ) -> Result<StatementResult, EngineError> {
         if parameters.is_empty() {
             let kept = self.run_and_keep(transaction, state, statement, plan);
-            if let Some(rows) = kept.await? {
-                return Ok(StatementResult::Rows(rows));
-            }
+            return match kept.await? {
+                Some(rows) => Ok(StatementResult::Rows(rows)),
+                None => self.run_plan(transaction, state, plan).await,
+            };
         }
         let result = self.run_plan(transaction, state, plan).await?;
-        if let StatementResult::Rows(rows) = &result
-            && !parameters.is_empty()
-        {
+        if let StatementResult::Rows(rows) = &result {
             let physical = Arc::clone(rows.plan());
-            self.keep_plan(state, statement, (raw, parameters), physical)
-                .await;
+            self.keep_plan(state, statement, (raw, parameters), physical);
         }
         Ok(result)
     }

@@ -89,7 +89,7 @@ fn run_comparison(suite: Suite, args: &ComparisonArgs) -> anyhow::Result<()> {
         memtable: !args.no_memtable,
         rivals: args.rivals.clone(),
         without: args.without.clone(),
-        plans_anew: args.plan_anew,
+        plan_anew: args.plan_anew,
         directory: Some(folder.path().to_owned()),
     };
     let launcher = Processes {

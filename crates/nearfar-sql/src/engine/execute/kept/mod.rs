@@ -31,6 +31,7 @@ use super::compiled::{Compiled, with_types};
 use super::patterns::check_patterns;
 use super::rejoin::Stage;
 use crate::datafusion_names::{PUSH_DOWN_FILTER, SIMPLIFY_EXPRESSIONS};
+use crate::engine::known_definitions::KnownDefinitions;
 use crate::engine::lanes::is_short;
 use crate::engine::metering::planned_bytes;
 use crate::engine::planning::{physical_plan_of_optimized, planned};
@@ -73,11 +74,10 @@ enum Kept {
 struct Basis {
     /// Its tables are left out.
     plan: LogicalPlan,
-    options: Arc<ConfigOptions>,
+    /// Of all that the statement names: the plan may not read all of it.
+    definitions: KnownDefinitions,
     parameters: Vec<DataType>,
-    /// The tables that the statement names, of which the plan may not read all.
-    named: Vec<KnownTable>,
-    /// Those that the plan reads.
+    /// The tables that the plan reads.
     tables: Vec<KnownTable>,
     /// What the plan takes as long as it is kept.
     charge: Arc<Charge>,
@@ -150,18 +150,18 @@ impl Session {
             return Ok(None);
         }
         let never = || statement.keep_compiled(Kept::Never(self.config_options()));
-        let named = match is_repeatable(plan)? {
-            true => self.named_tables(state, parsed).await?,
+        let definitions = match is_repeatable(plan)? {
+            true => KnownDefinitions::of(self, state, parsed),
             false => None,
         };
-        let Some(named) = named else {
+        let Some(definitions) = definitions else {
             never();
             return Ok(None);
         };
         let optimized = planned(|| state.optimize(plan))?;
         let physical = physical_plan_of_optimized(state, &optimized).await?;
         // One for which there is no memory is planned each time.
-        let basis = self.basis_of(statement.text(), (&optimized, &[]), named);
+        let basis = self.basis_of(statement.text(), (&optimized, &[]), definitions);
         match basis.ok().flatten() {
             Some(basis) => statement.keep_compiled(Kept::Optimized(Arc::new(basis))),
             None => never(),
@@ -172,7 +172,7 @@ impl Session {
 
     /// Keeps the plan of a query with parameters, which was carried out by `physical`, for when it runs again. One that
     /// can't be kept is planned each time.
-    pub(super) async fn keep_plan(
+    pub(super) fn keep_plan(
         &self,
         state: &SessionState,
         (statement, parsed): (&Statement, &DfStatement),
@@ -182,12 +182,12 @@ impl Session {
         if self.is_left_alone(statement) || !self.is_worth_it(physical.as_ref()) {
             return;
         }
-        let named = match is_generic(given.0) {
-            Ok(true) => self.named_tables(state, parsed).await.ok().flatten(),
+        let definitions = match is_generic(given.0) {
+            Ok(true) => KnownDefinitions::of(self, state, parsed),
             _ => None,
         };
-        let basis = named.and_then(|named| {
-            let basis = self.basis_of(statement.text(), given, named);
+        let basis = definitions.and_then(|definitions| {
+            let basis = self.basis_of(statement.text(), given, definitions);
             basis.ok().flatten()
         });
         statement.keep_compiled(match basis {
@@ -208,13 +208,13 @@ impl Session {
             })
     }
 
-    /// What is kept of the plan of a statement that names these tables. None for one with long values, which it may have
+    /// What is kept of the plan of a statement. None for one with long values, which it may have
     /// got when it was optimized.
     fn basis_of(
         &self,
         text: &str,
         (plan, parameters): (&LogicalPlan, &[ScalarValue]),
-        named: Vec<KnownTable>,
+        definitions: KnownDefinitions,
     ) -> Result<Option<Basis>, EngineError> {
         if value_bytes(plan)? > text.len() + VALUE_BYTES_MAX {
             return Ok(None);
@@ -223,31 +223,11 @@ impl Session {
         let (plan, tables) = vacated(plan)?;
         Ok(Some(Basis {
             plan,
-            options: self.config_options(),
+            definitions,
             parameters: parameters.iter().map(ScalarValue::data_type).collect(),
-            named,
             tables,
             charge,
         }))
-    }
-
-    /// The tables that a statement names. None where it names anything else: a plan does not tell of views that were put
-    /// into it.
-    async fn named_tables(
-        &self,
-        state: &SessionState,
-        parsed: &DfStatement,
-    ) -> Result<Option<Vec<KnownTable>>, EngineError> {
-        let mut named = Vec::new();
-        for name in state.resolve_table_references(parsed)? {
-            let provider = self.provider(&name).await?;
-            let known = provider.and_then(|provider| KnownTable::of(name, provider.as_ref()));
-            match known {
-                Some(known) => named.push(known),
-                None => return Ok(None),
-            }
-        }
-        Ok(Some(named))
     }
 
     /// Whether the settings let a query that is carried out so have a generic plan: by default, one whose planning
@@ -268,13 +248,12 @@ impl Session {
         parameters: &[ScalarValue],
     ) -> Result<Option<Vec<Arc<dyn TableSource>>>, EngineError> {
         let types = parameters.iter().map(ScalarValue::data_type);
-        if !Arc::ptr_eq(&basis.options, &self.config_options())
-            || !types.eq(basis.parameters.iter().cloned())
+        if !self.has_definitions(&basis.definitions) || !types.eq(basis.parameters.iter().cloned())
         {
             return Ok(None);
         }
         let mut sources = Vec::with_capacity(basis.tables.len());
-        for known in basis.named.iter().chain(&basis.tables) {
+        for known in &basis.tables {
             match self.provider(&known.name).await? {
                 Some(provider) if known.is_of(provider.as_ref()) => {
                     sources.push(provider_as_source(provider));
@@ -282,7 +261,7 @@ impl Session {
                 _ => return Ok(None),
             }
         }
-        Ok(Some(sources.split_off(basis.named.len())))
+        Ok(Some(sources))
     }
 }
 
@@ -307,8 +286,7 @@ impl Basis {
         Ok(Some(Self {
             plan,
             tables,
-            named: self.named.clone(),
-            options: Arc::clone(&self.options),
+            definitions: self.definitions.clone(),
             parameters: self.parameters.clone(),
             charge: Arc::clone(&self.charge),
         }))
@@ -348,6 +326,12 @@ mod tests {
     use crate::engine::{Engine, EngineOptions, StatementResult};
     use nearfar_topology::Topology;
 
+    fn session() -> Session {
+        let topology = Topology::this_machine().expect("this machine's topology");
+        let engine = Engine::new(EngineOptions::new(topology)).expect("an engine");
+        engine.session()
+    }
+
     async fn run(session: &Session, statement: &Statement, value: i64) {
         let values = [ScalarValue::from(value)];
         let result = session.run_with(statement, &values);
@@ -375,9 +359,7 @@ mod tests {
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
     async fn what_runs_twice_is_optimized_once() {
-        let topology = Topology::this_machine().expect("this machine's topology");
-        let engine = Engine::new(EngineOptions::new(topology)).expect("an engine");
-        let session = engine.session();
+        let session = session();
         let tables = "CREATE TABLE t AS SELECT value AS k FROM generate_series(1, 100); \
                       CREATE TABLE long AS SELECT value AS k FROM generate_series(1, 1100000); \
                       CREATE VIEW v AS SELECT * FROM t";
@@ -412,9 +394,7 @@ mod tests {
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
     async fn plans_without_parameters_are_kept_with_their_texts() {
-        let topology = Topology::this_machine().expect("this machine's topology");
-        let engine = Engine::new(EngineOptions::new(topology)).expect("an engine");
-        let session = engine.session();
+        let session = session();
         let tables = "CREATE TABLE t AS SELECT value AS k FROM generate_series(1, 100); \
                       CREATE VIEW v AS SELECT * FROM t";
         session.execute(tables).await.expect("tables");

@@ -15,7 +15,7 @@ use nearfar_table::table::Table;
 /// Rows that a table gets or loses without another plan, whatever it had.
 const ROWS_CHANGED: u64 = 1000;
 
-/// A table that a statement names, or a plan reads.
+/// A table that a plan reads.
 #[derive(Debug, Clone)]
 pub(super) struct KnownTable {
     pub name: TableReference,
