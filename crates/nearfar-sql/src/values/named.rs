@@ -16,15 +16,37 @@ pub fn replace_expressions(
     mut rewrite: impl FnMut(Expr) -> Result<Transformed<Expr>>,
 ) -> Result<Transformed<LogicalPlan>> {
     let names = NamePreserver::new(&plan);
-    let plan = plan.map_expressions(|expr| {
-        let name = names.save(&expr);
-        let expr = rewrite(expr)?;
-        Ok(match expr.transformed {
-            true => expr.update_data(|expr| name.restore(expr)),
-            false => expr,
-        })
-    })?;
+    let plan = plan.map_expressions(|expr| replace_named(expr, &names, &mut rewrite))?;
     plan.map_data(LogicalPlan::recompute_schema)
+}
+
+/// The function that tells whether a row is grouped by its arguments.
+const GROUPING: &str = "grouping";
+
+/// Another expression under its name. Those of grouping sets have their names each, and sets have none; they have the same
+/// where it is asked whether rows are grouped by them.
+///
+/// # Errors
+/// Those of `rewrite`.
+pub fn replace_named(
+    expr: Expr,
+    names: &NamePreserver,
+    rewrite: &mut dyn FnMut(Expr) -> Result<Transformed<Expr>>,
+) -> Result<Transformed<Expr>> {
+    let is_of_named = match &expr {
+        Expr::GroupingSet(_) => true,
+        Expr::AggregateFunction(call) => call.func.name() == GROUPING,
+        _ => false,
+    };
+    if is_of_named {
+        return expr.map_children(|part| replace_named(part, names, rewrite));
+    }
+    let name = names.save(&expr);
+    let expr = rewrite(expr)?;
+    Ok(match expr.transformed {
+        true => expr.update_data(|expr| name.restore(expr)),
+        false => expr,
+    })
 }
 
 /// Whether a part of an expression of a node, not of its inputs, is `wanted`.

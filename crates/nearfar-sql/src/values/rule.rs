@@ -18,7 +18,7 @@ use datafusion::optimizer::AnalyzerRule;
 use super::arithmetic::{Checked, Negated};
 use super::cast::{Cast, CastName};
 use super::interval::LENGTH;
-use super::named::has_expr;
+use super::named::{has_expr, replace_named};
 
 /// Replaces arithmetic and casts that would go around or cut off.
 #[derive(Debug, Default)]
@@ -52,13 +52,13 @@ fn rewrite_plan(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
         _ => CastName::OfValue,
     };
     plan.map_expressions(|expr| {
-        let name = names.save(&expr);
-        let expr = expr.transform_up(|expr| rewrite(expr, &schema, cast_name))?;
-        let expr = match sorts && is_interval(&expr.data, &schema) {
-            true => expr.update_data(|expr| LENGTH.udf().call(vec![expr])),
-            false => expr.update_data(|expr| name.restore(expr)),
-        };
-        Ok(expr)
+        if sorts && is_interval(&expr, &schema) {
+            let expr = expr.transform_up(|expr| rewrite(expr, &schema, cast_name))?;
+            return Ok(expr.update_data(|expr| LENGTH.udf().call(vec![expr])));
+        }
+        replace_named(expr, &names, &mut |expr| {
+            expr.transform_up(|expr| rewrite(expr, &schema, cast_name))
+        })
     })
 }
 

@@ -64,3 +64,33 @@ async fn answers_are_the_same_whatever_groups_come_first() {
         assert_eq!(run(&session, &sql).await, of_rows, "{sql}");
     }
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn sets_of_computed_values_have_their_names() {
+    let session = session().await;
+    let of_values = [
+        ("a + 1", "count(*), grouping(a + 1)"),
+        ("-a, c * 2", "sum(v), grouping(-a, c * 2)"),
+        ("CAST(a AS SMALLINT), c + a", "sum(v), max(c + a)"),
+        ("CASE WHEN a > 2 THEN a / 2 END", "sum(a + 1), count(*)"),
+    ];
+    for (values, columns) in of_values {
+        for kind in ["ROLLUP", "CUBE", "GROUPING SETS"] {
+            let sql = format!(
+                "SELECT {values}, {columns} FROM t GROUP BY {kind} ({values}) ORDER BY 1, 2, 3"
+            );
+            let apart = format!(
+                "SELECT {values}, {columns} FROM (SELECT * FROM t) AS t GROUP BY {kind} ({values}) ORDER BY 1, 2, 3"
+            );
+            assert_eq!(
+                run(&session, &sql).await,
+                run(&session, &apart).await,
+                "{sql}"
+            );
+        }
+    }
+    let sql = "SELECT a + 1 AS k, count(*) FROM t GROUP BY ROLLUP (a + 1) ORDER BY 1 NULLS LAST";
+    let rows = run(&session, sql).await;
+    assert!(rows.contains("| 5 | 4000 "), "{rows}");
+    assert!(rows.contains("|   | 20000 "), "{rows}");
+}
