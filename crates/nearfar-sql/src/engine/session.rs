@@ -42,6 +42,7 @@ use crate::foreign::GUARDED_FILES;
 use crate::interrupt;
 use crate::memory::{Charge, QueryMemory};
 use crate::operators::key_join::KeyJoins;
+use crate::operators::windows::SortedWindows;
 use crate::optimize::{
     ScansInAnyOrder, analyzer_rules, joined_subplans, logical_rules, narrow_decimals,
     plannable_rules, settings, undivided_rules,
@@ -486,9 +487,10 @@ fn config(engine: &Arc<Engine>, options: SessionOptions) -> SessionConfig {
 fn machine_rules(
     engine: &Arc<Engine>,
 ) -> impl Iterator<Item = Arc<dyn PhysicalOptimizerRule + Send + Sync>> {
-    let rules: [Arc<dyn PhysicalOptimizerRule + Send + Sync>; 9] = [
+    let rules: [Arc<dyn PhysicalOptimizerRule + Send + Sync>; 10] = [
         narrow_decimals(),
         Arc::new(KeyJoins::new(engine.models().clone())),
+        Arc::new(SortedWindows),
         Arc::new(ScansInAnyOrder),
         Arc::new(GUARDED_FILES),
         Arc::new(YIELDING_JOINS),

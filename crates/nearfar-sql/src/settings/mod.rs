@@ -125,6 +125,7 @@ pub struct Settings {
     count_accesses: bool,
     share_subplans: bool,
     narrow_outer_joins: bool,
+    sorted_windows: bool,
     key_joins: bool,
     cooperative_scans: bool,
     group_finest_first: bool,
@@ -178,6 +179,7 @@ impl Settings {
             count_accesses: true,
             share_subplans: true,
             narrow_outer_joins: true,
+            sorted_windows: true,
             key_joins: true,
             cooperative_scans: true,
             group_finest_first: true,
@@ -248,6 +250,11 @@ impl Settings {
     /// Whether outer joins are made inner ones where the joins above allow it.
     pub fn narrow_outer_joins(&self) -> bool {
         self.narrow_outer_joins
+    }
+
+    /// Whether windows over sorted rows are Nearfar's own.
+    pub fn sorted_windows(&self) -> bool {
+        self.sorted_windows
     }
 
     /// Whether hash joins by integers and the like are Nearfar's own.

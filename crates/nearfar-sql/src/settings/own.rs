@@ -40,8 +40,28 @@ pub struct OwnSetting {
     pub show: fn(&Settings) -> String,
 }
 
+/// A setting of sessions that is on at first, with the name of its field.
+macro_rules! switch {
+    ($field:ident, $description:literal) => {
+        OwnSetting {
+            name: stringify!($field),
+            description: $description,
+            scope: Scope::Session,
+            assign: |settings, given| {
+                settings.$field = given.boolean()?;
+                Ok(())
+            },
+            reset: |settings| {
+                settings.$field = true;
+                Ok(())
+            },
+            show: |settings| settings.$field.to_string(),
+        }
+    };
+}
+
 /// All of them.
-pub const OWN: [OwnSetting; 23] = [
+pub const OWN: [OwnSetting; 24] = [
     OwnSetting {
         name: "default_tablespace",
         description: "Where tables are put that name no tablespace.",
@@ -168,93 +188,38 @@ pub const OWN: [OwnSetting; 23] = [
         },
         show: |settings| limit_text(settings.memory.limit_bytes(), SessionMemory::UNLIMITED),
     },
-    OwnSetting {
-        name: "count_accesses",
-        description: "Whether scans count what they read, by column and by tier.",
-        scope: Scope::Session,
-        assign: |settings, given| {
-            settings.count_accesses = given.boolean()?;
-            Ok(())
-        },
-        reset: |settings| {
-            settings.count_accesses = true;
-            Ok(())
-        },
-        show: |settings| settings.count_accesses.to_string(),
-    },
-    OwnSetting {
-        name: "share_subplans",
-        description: "Whether parts of a statement that are the same, such as a view that it names \
-                      twice, are computed once.",
-        scope: Scope::Session,
-        assign: |settings, given| {
-            settings.share_subplans = given.boolean()?;
-            Ok(())
-        },
-        reset: |settings| {
-            settings.share_subplans = true;
-            Ok(())
-        },
-        show: |settings| settings.share_subplans.to_string(),
-    },
-    OwnSetting {
-        name: "cooperative_scans",
-        description: "Whether scans of the same far data that run concurrently read it once.",
-        scope: Scope::Session,
-        assign: |settings, given| {
-            settings.cooperative_scans = given.boolean()?;
-            Ok(())
-        },
-        reset: |settings| {
-            settings.cooperative_scans = true;
-            Ok(())
-        },
-        show: |settings| settings.cooperative_scans.to_string(),
-    },
-    OwnSetting {
-        name: "group_finest_first",
-        description: "Whether ROLLUP, CUBE and GROUPING SETS are computed of the finest groups, not \
-                      of all rows.",
-        scope: Scope::Session,
-        assign: |settings, given| {
-            settings.group_finest_first = given.boolean()?;
-            Ok(())
-        },
-        reset: |settings| {
-            settings.group_finest_first = true;
-            Ok(())
-        },
-        show: |settings| settings.group_finest_first.to_string(),
-    },
-    OwnSetting {
-        name: "key_joins",
-        description: "Whether hash joins by integers, dates, times and decimals are Nearfar's own.",
-        scope: Scope::Session,
-        assign: |settings, given| {
-            settings.key_joins = given.boolean()?;
-            Ok(())
-        },
-        reset: |settings| {
-            settings.key_joins = true;
-            Ok(())
-        },
-        show: |settings| settings.key_joins.to_string(),
-    },
-    OwnSetting {
-        name: "narrow_outer_joins",
-        description: "Whether outer joins are made inner ones where a join above finds nothing for \
-                      their rows without a partner.",
-        scope: Scope::Session,
-        assign: |settings, given| {
-            settings.narrow_outer_joins = given.boolean()?;
-            Ok(())
-        },
-        reset: |settings| {
-            settings.narrow_outer_joins = true;
-            Ok(())
-        },
-        show: |settings| settings.narrow_outer_joins.to_string(),
-    },
+    switch!(
+        count_accesses,
+        "Whether scans count what they read, by column and by tier."
+    ),
+    switch!(
+        share_subplans,
+        "Whether parts of a statement that are the same, such as a view that it names \
+         twice, are computed once."
+    ),
+    switch!(
+        cooperative_scans,
+        "Whether scans of the same far data that run concurrently read it once."
+    ),
+    switch!(
+        group_finest_first,
+        "Whether ROLLUP, CUBE and GROUPING SETS are computed of the finest groups, not \
+         of all rows."
+    ),
+    switch!(
+        key_joins,
+        "Whether hash joins by integers, dates, times and decimals are Nearfar's own."
+    ),
+    switch!(
+        narrow_outer_joins,
+        "Whether outer joins are made inner ones where a join above finds nothing for \
+         their rows without a partner."
+    ),
+    switch!(
+        sorted_windows,
+        "Whether windows over sorted rows are evaluated by Nearfar, all partitions of a batch at a \
+         time."
+    ),
     OwnSetting {
         name: "plan_cache_mode",
         description: "Whether a query that runs again is optimized again: with auto those with \

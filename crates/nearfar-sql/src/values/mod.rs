@@ -39,6 +39,7 @@ pub use cases::with_declared_cases;
 pub use checked_expr::without_calls;
 pub use declared::Declared;
 pub use error::ValueError;
+pub use frames::takes_all_rows;
 pub use integers::with_small_integers;
 pub use interval::with_units;
 pub use json::is_json;

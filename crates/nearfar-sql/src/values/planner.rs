@@ -98,10 +98,13 @@ impl ExprPlanner for ValuePlanner {
     }
 
     fn plan_window(&self, mut raw: RawWindowExpr) -> Result<PlannerResult<RawWindowExpr>> {
-        if let WindowFunctionDefinition::AggregateUDF(function) = &raw.func_def
-            && let Some(claimed) = frames::of_frames(function)
-        {
-            raw.func_def = WindowFunctionDefinition::AggregateUDF(claimed);
+        let takes_all = raw.filter.is_none();
+        let of_frames = |function: &Arc<AggregateUDF>| {
+            let known = frames::of_frames(function, takes_all);
+            WindowFunctionDefinition::AggregateUDF(known.unwrap_or_else(|| Arc::clone(function)))
+        };
+        if let WindowFunctionDefinition::AggregateUDF(function) = &raw.func_def {
+            raw.func_def = of_frames(function);
         }
         if raw.func_def.name() != "avg" || raw.args.len() != 1 || is_float(&raw.args) {
             return Ok(PlannerResult::Original(raw));
@@ -120,14 +123,10 @@ impl ExprPlanner for ValuePlanner {
                 },
             })
         };
-        let aggregate =
-            |func: &Arc<AggregateUDF>| of(WindowFunctionDefinition::AggregateUDF(Arc::clone(func)));
-        let count = frames::of_frames(&count_udaf()).unwrap_or_else(count_udaf);
-        let (sum, count) = (aggregate(&self.sum), aggregate(&count));
         Ok(PlannerResult::Planned(average(
             &of(raw.func_def.clone()),
-            sum,
-            count,
+            of(of_frames(&self.sum)),
+            of(of_frames(&count_udaf())),
         )))
     }
 }

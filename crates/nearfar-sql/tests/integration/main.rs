@@ -42,6 +42,7 @@ mod remote;
 mod repeated_texts;
 mod rights;
 mod scans;
+mod semi_joins;
 mod sequences;
 mod serializable;
 mod settings;
@@ -55,6 +56,7 @@ mod temporary;
 mod traffic;
 mod transactions;
 mod upserts;
+mod windows;
 
 /// As in the program: allocations follow the thread's tier once the heaps are installed.
 #[global_allocator]

@@ -33,12 +33,13 @@ const NEEDED_RULES: [&str; 14] = [
     "optimize_projections",
 ];
 
-/// Settings that switch physical rules off.
-const SWITCHED_OFF: [&str; 4] = [
+/// Settings that switch rules off.
+const SWITCHED_OFF: [&str; 5] = [
     "SET key_joins = off",
     "SET share_subplans = off",
     "SET group_finest_first = off",
     "SET narrow_outer_joins = off",
+    "SET sorted_windows = off",
 ];
 
 impl Failure {

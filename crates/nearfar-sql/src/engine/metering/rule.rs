@@ -16,6 +16,7 @@ use super::sizes::{is_copied, is_of_any_size, scalar_bytes};
 use super::widths::{Repeats, WidthExec};
 use super::{Guarded, MeteredExec, Role, SliceExec};
 use crate::engine::compact::is_join;
+use crate::operators::windows::NAME as SORTED_WINDOWS;
 use crate::plan_rule::PlanRule;
 
 /// Rows of a batch for which functions without a bound are called.
@@ -124,7 +125,8 @@ fn metered(node: Arc<dyn ExecutionPlan>) -> Result<Transformed<Arc<dyn Execution
     }
     let found = Found::in_node(node.as_ref())?;
     let rows = found.rows(node.as_ref());
-    let keeps_all = node.is::<WindowAggExec>();
+    // Nearfar's operator, which stands for it, charges what it keeps itself.
+    let keeps_all = node.is::<WindowAggExec>() && node.name() != SORTED_WINDOWS;
     let is_window = keeps_all || gives_large_values(node.as_ref());
     // Others take many batches before they give one: what they evaluate is kept for none of them.
     let has_scope = is_window || (found.is_growing && node.is::<ProjectionExec>());

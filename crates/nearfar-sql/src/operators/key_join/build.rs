@@ -9,9 +9,8 @@ use datafusion::common::utils::memory::RecordBatchMemoryCounter;
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::SendableRecordBatchStream;
 use datafusion::execution::memory_pool::MemoryReservation;
-use datafusion::physical_expr::PhysicalExprRef;
 use futures::TryStreamExt;
-use nearfar_kernels::{BloomFilter, JoinTable, NO_ROW};
+use nearfar_kernels::{BloomFilter, JoinTable, Matched, NO_ROW};
 use nearfar_memory::{ThreadTier, TierId};
 use nearfar_model::Native;
 use std::ops::RangeInclusive;
@@ -111,6 +110,23 @@ impl BuildSide {
         }
     }
 
+    /// Leaves the pairs whose row of the build side has found no partner yet.
+    pub fn leave_unmarked(&self, matched: &mut Matched) {
+        let Some(marks) = &self.marks else {
+            return;
+        };
+        let mut left = 0;
+        for at in 0..matched.build_rows.len() {
+            let row = matched.build_rows[at];
+            // Without a branch: whether a row has found one is different from pair to pair.
+            matched.build_rows[left] = row;
+            matched.probe_rows[left] = matched.probe_rows[at];
+            left += usize::from(!marks.has(row));
+        }
+        matched.build_rows.truncate(left);
+        matched.probe_rows.truncate(left);
+    }
+
     /// Ends one stream of the probe side, and says whether it was the last one.
     pub fn end_probe(&self) -> bool {
         self.probing.fetch_sub(1, Ordering::AcqRel) == 1
@@ -125,17 +141,6 @@ impl BuildSide {
         });
         UInt32Array::from_iter_values(rows)
     }
-}
-
-/// The values of `expressions` for the rows of a batch.
-///
-/// # Errors
-/// What evaluating one reports.
-pub fn evaluate(expressions: &[PhysicalExprRef], batch: &RecordBatch) -> Result<Vec<ArrayRef>> {
-    let values = expressions
-        .iter()
-        .map(|expression| expression.evaluate(batch)?.into_array(batch.num_rows()));
-    values.collect()
 }
 
 /// The rows of `input` in one batch. Column by column, so that no more than one column is there twice.

@@ -40,8 +40,9 @@ use parking_lot::Mutex;
 use std::fmt;
 use std::sync::Arc;
 
+use super::evaluate;
 use crate::datafusion_names::HASH_JOIN_BUILD;
-use build::{BuildSide, Purpose, ROWS_MAX, collected, evaluate};
+use build::{BuildSide, Purpose, ROWS_MAX, collected};
 use keys::Packing;
 use probe::{Prober, Shape, gives_marked};
 use pushed::{Announcement, ListMax, PushedFilter};

@@ -17,8 +17,9 @@ use nearfar_kernels::{JoinKind, JoinTable, Matched, NO_ROW, ProbeCursor, Probing
 use nearfar_model::Native;
 use std::sync::Arc;
 
-use super::build::{BuildSide, evaluate};
+use super::build::BuildSide;
 use super::keys::{Keys, with_values};
+use crate::operators::evaluate;
 
 /// Rows of the build side that are looked at in one step when those with or without a partner are given.
 const FINAL_ROWS: usize = 64 << 10;
@@ -199,6 +200,10 @@ impl Prober {
     /// Adds what was found to the result.
     fn give(&mut self, probed: &RecordBatch) -> Result<()> {
         if let Some(filter) = &self.shape.filter {
+            if !self.shape.gives_pairs() {
+                // One partner is enough.
+                self.build.leave_unmarked(&mut self.matched);
+            }
             keep_passing(filter, &self.build, probed, &mut self.matched)?;
         }
         if self.matched.probe_rows.is_empty() {
@@ -311,6 +316,9 @@ fn keep_passing(
     matched: &mut Matched,
 ) -> Result<()> {
     let len = matched.probe_rows.len();
+    if len == 0 {
+        return Ok(());
+    }
     let array = |rows: &mut Vec<u32>| UInt32Array::from(std::mem::take(rows));
     let build_rows = array(&mut matched.build_rows);
     let probe_rows = array(&mut matched.probe_rows);

@@ -25,6 +25,7 @@ use tokio::sync::Notify;
 
 use super::keys::{Packing, with_values};
 use super::members::Members;
+use crate::operators::evaluate;
 
 /// A filter that is made when all partitions of a build side are known.
 #[derive(Debug)]
@@ -328,7 +329,7 @@ impl PhysicalExpr for MemberExpr {
     }
 
     fn evaluate(&self, batch: &RecordBatch) -> Result<ColumnarValue> {
-        let columns = super::build::evaluate(&self.keys, batch)?;
+        let columns = evaluate(&self.keys, batch)?;
         let keys = self.packing.keys(&columns)?;
         let members = with_values!(keys, |values, valid| {
             BooleanBuffer::collect_bool(values.len(), |row| {

@@ -13,6 +13,7 @@
 //! | `FETCH FIRST 3 ROWS ONLY` | `LIMIT 3` |
 //! | `x IN ((SELECT 1), 2)` | a list, of which the parser makes a query |
 //! | `a::date` beside `a`, where the planner gives both one name | a function that has the type in its name |
+//! | `OVER (w ROWS …)`, `WINDOW v AS (w ORDER BY …)` | windows that are written out |
 //! | `f(…) WITH ORDINALITY` | a query of the function that numbers its rows |
 //! | `INSERT INTO t SELECT … FROM (VALUES …)` | rows of arrays, whose types are not the table's |
 //! | `UPDATE t SET A = …` | names without quotes in lower case |
@@ -34,6 +35,7 @@ mod quantified;
 mod rows;
 mod rows_of_values;
 mod template;
+mod windows;
 
 use datafusion::sql::parser::Statement as DfStatement;
 use datafusion::sql::sqlparser::ast::{
@@ -110,7 +112,7 @@ impl VisitorMut for Forms {
     }
 
     fn post_visit_query(&mut self, query: &mut Query) -> ControlFlow<SqlError> {
-        flow(names::order(query))
+        flow(windows::write_out_order(query).and_then(|()| names::order(query)))
     }
 
     fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<SqlError> {
@@ -124,7 +126,7 @@ impl VisitorMut for Forms {
 
     fn post_visit_select(&mut self, select: &mut Select) -> ControlFlow<SqlError> {
         names::number(select, self.names);
-        ControlFlow::Continue(())
+        flow(windows::write_out(select))
     }
 
     fn post_visit_table_factor(&mut self, factor: &mut TableFactor) -> ControlFlow<SqlError> {
