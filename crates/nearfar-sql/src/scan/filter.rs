@@ -16,6 +16,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::costly::is_costly;
+use super::implied;
 use super::like::LikePattern;
 use super::literals::literal;
 use super::steps::dictionary_bytes;
@@ -77,6 +78,27 @@ impl Filter {
             like: LikePattern::of(expr).map(Arc::new),
             is_costly: is_costly(expr),
         })
+    }
+
+    /// Filters of one column each that let all rows through that this one does, which is of several columns, and that can
+    /// be decided on codes.
+    ///
+    /// # Errors
+    /// A column that `schema` does not have.
+    pub fn implied(&self, schema: &Schema) -> Result<Vec<Self>, EngineError> {
+        if self.columns.len() == 1 {
+            return Ok(Vec::new());
+        }
+        let columns = self.columns.iter();
+        let of_columns = columns.filter_map(|column| implied::of_column(&self.expr, *column));
+        let filters = of_columns.map(|expr| Self::new(&expr, schema));
+        let is_by_codes = |filter: &Self| {
+            let text = |column: &usize| schema.field(*column).data_type().is_string();
+            filter.is_of_ranges() || filter.columns.iter().all(text)
+        };
+        filters
+            .filter(|filter| filter.as_ref().map_or(true, is_by_codes))
+            .collect()
     }
 
     /// The expression, as it was pushed down.

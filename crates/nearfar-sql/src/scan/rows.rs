@@ -46,8 +46,10 @@ impl Passed {
 #[derive(Debug)]
 pub struct ActiveFilter {
     pub filter: Filter,
-    /// A join or top-k checks these rows again: leaving the filter out changes no result.
+    /// A join, a top-k or another filter checks these rows again: leaving the filter out changes no result.
     pub optional: bool,
+    /// Whether it follows from others, so that it is of use only where it is decided on codes.
+    is_implied: bool,
     passed: Passed,
     /// Its verdict on every value of its column, once that has paid.
     domain: Option<Domain>,
@@ -66,10 +68,24 @@ impl ActiveFilter {
         Self {
             filter,
             optional,
+            is_implied: false,
             passed: Passed::default(),
             domain: None,
             domain_tried: false,
         }
+    }
+
+    /// A filter that follows from others.
+    pub fn implied(filter: Filter) -> Self {
+        Self {
+            is_implied: true,
+            ..Self::new(filter, true)
+        }
+    }
+
+    /// Whether it follows from others.
+    pub fn is_implied(&self) -> bool {
+        self.is_implied
     }
 
     /// Tries the filter on every value its column can have, if that is cheaper than trying it on
@@ -173,6 +189,7 @@ impl BoundSegment {
             let of = |column: usize| bound.current[column].clone();
             match active.filter.bind(of, active.domain.as_ref()) {
                 Bound::Zone(filter) => bound.add_zone_filter(index, filter, filters),
+                Bound::Rows if active.is_implied => {}
                 Bound::Rows => bound.rows.push(index),
             }
         }
@@ -210,6 +227,12 @@ impl BoundSegment {
     /// Rows whose texts may be looked at in one step, of a zone at most.
     pub fn step_rows(&self) -> usize {
         self.step_rows
+    }
+
+    /// Whether zone maps leave it open that rows of `zone` pass.
+    pub fn may_pass(&self, zone: usize) -> bool {
+        let mut filters = self.zones.iter();
+        filters.all(|(_, filter)| filter.verdict(zone) != Verdict::None)
     }
 
     fn segment(&self) -> &Segment {

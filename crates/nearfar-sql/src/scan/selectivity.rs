@@ -13,8 +13,11 @@ use crate::interrupt;
 use nearfar_table::segment::ZONE_ROWS;
 use nearfar_table::table::Snapshot;
 
-/// Zones looked at, spread evenly over the table.
+/// Zones looked at, spread evenly over those whose rows may pass.
 const SAMPLED_ZONES: usize = 8;
+
+/// Tables of so many parts are asked in all of them where rows may pass: filters are bound to each part for that.
+const PARTS_MAX: usize = 16;
 
 /// The longest that filters are tried which take long.
 const SAMPLING: Duration = Duration::from_millis(200);
@@ -41,10 +44,14 @@ pub fn selectivity(
     let (mut seen, mut passed) = (0, 0);
     let is_costly = filters.iter().any(Filter::is_costly);
     let (mut steps, began) = (Steps::new(is_costly), Instant::now());
-    for (part, zone) in sample(snapshot) {
-        let part = snapshot.parts()[part].clone();
-        let rows = part.segment.rows();
-        let mut bound = BoundSegment::new(part, NearColumns::default(), &active)?;
+    let mut parts = Parts::new(snapshot);
+    if !is_costly && snapshot.parts().len() <= PARTS_MAX {
+        parts.bind_all(&active)?;
+    }
+    let (zones, possible_share) = parts.possible_zones();
+    for (part, zone) in sample(&zones) {
+        let bound = parts.bound(part, &active)?;
+        let rows = bound.part.segment.rows();
         if !is_costly {
             let selected = bound.select(zone, &(0..rows), &mut active, schema, &mut costs)?;
             passed += selected.as_rows().len();
@@ -64,20 +71,63 @@ pub fn selectivity(
             next = step.end;
         }
     }
-    Ok((passed as f64).max(0.5) / seen.max(1) as f64)
+    let share = passed as f64 / seen.max(1) as f64 * possible_share;
+    let least = 0.5 / seen.max(snapshot.rows().min(ZONE_ROWS * SAMPLED_ZONES)) as f64;
+    Ok(share.max(least))
 }
 
-/// Parts and zones, evenly spread.
-fn sample(snapshot: &Snapshot) -> Vec<(usize, usize)> {
-    let zones: Vec<(usize, usize)> = snapshot
-        .parts()
-        .iter()
-        .enumerate()
-        .flat_map(|(index, part)| {
-            let zones = part.segment.rows().div_ceil(ZONE_ROWS);
-            (0..zones).map(move |zone| (index, zone))
-        })
-        .collect();
+/// The parts of a table with the filters bound to some of them.
+struct Parts<'a> {
+    snapshot: &'a Snapshot,
+    bound: Vec<Option<BoundSegment>>,
+}
+
+impl<'a> Parts<'a> {
+    fn new(snapshot: &'a Snapshot) -> Self {
+        Self {
+            snapshot,
+            bound: snapshot.parts().iter().map(|_| None).collect(),
+        }
+    }
+
+    fn bound(
+        &mut self,
+        part: usize,
+        active: &[ActiveFilter],
+    ) -> Result<&mut BoundSegment, EngineError> {
+        let bound = match self.bound[part].take() {
+            Some(bound) => bound,
+            None => {
+                let part = self.snapshot.parts()[part].clone();
+                BoundSegment::new(part, NearColumns::default(), active)?
+            }
+        };
+        Ok(self.bound[part].insert(bound))
+    }
+
+    fn bind_all(&mut self, active: &[ActiveFilter]) -> Result<(), EngineError> {
+        (0..self.bound.len()).try_for_each(|part| self.bound(part, active).map(drop))
+    }
+
+    /// The zones, by part and number, that may have rows that pass, and which share of all rows they have.
+    fn possible_zones(&self) -> (Vec<(usize, usize)>, f64) {
+        let (mut zones, mut possible, mut all) = (Vec::new(), 0, 0);
+        for (index, bound) in self.bound.iter().enumerate() {
+            let rows = self.snapshot.parts()[index].segment.rows();
+            all += rows;
+            for zone in 0..rows.div_ceil(ZONE_ROWS) {
+                if bound.as_ref().is_none_or(|bound| bound.may_pass(zone)) {
+                    zones.push((index, zone));
+                    possible += ZONE_ROWS.min(rows - zone * ZONE_ROWS);
+                }
+            }
+        }
+        (zones, possible as f64 / all.max(1) as f64)
+    }
+}
+
+/// Some of these zones, evenly spread.
+fn sample(zones: &[(usize, usize)]) -> Vec<(usize, usize)> {
     let wanted = SAMPLED_ZONES.min(zones.len());
     (0..wanted)
         .map(|i| zones[(2 * i + 1) * zones.len() / (2 * wanted)])

@@ -112,6 +112,8 @@ pub struct TableScan {
     projection: Vec<usize>,
     schema: SchemaRef,
     filters: Vec<Filter>,
+    /// What follows from them for single columns.
+    implied: Vec<Filter>,
     dynamic: Vec<Arc<dyn PhysicalExpr>>,
     fetch: Option<usize>,
     /// Rows that are expected to pass the filters, where there are any.
@@ -159,6 +161,7 @@ impl TableScan {
             schema: Arc::new(table_schema.project(&projection)?),
             projection,
             filters: Vec::new(),
+            implied: Vec::new(),
             dynamic: Vec::new(),
             fetch: None,
             rows_expected: None,
@@ -280,7 +283,11 @@ impl TableScan {
         }
         let schema = &self.table_schema;
         for filter in filters.exprs {
-            self.filters.extend(Filter::conjuncts(filter, schema)?);
+            let filters = Filter::conjuncts(filter, schema)?;
+            for filter in &filters {
+                self.implied.extend(filter.implied(schema)?);
+            }
+            self.filters.extend(filters);
         }
         let rows = match &self.rows {
             ScannedRows::Found(found) => found.places.len(),
@@ -439,6 +446,7 @@ impl DataSource for TableScan {
             schema: Arc::clone(&self.schema),
             projection: self.projection.clone(),
             filters: self.filters.clone(),
+            implied: self.implied.clone(),
             dynamic: self
                 .dynamic
                 .iter()

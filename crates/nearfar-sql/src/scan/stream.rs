@@ -91,6 +91,8 @@ pub struct PartitionScan {
     pub schema: SchemaRef,
     pub projection: Vec<usize>,
     pub filters: Vec<Filter>,
+    /// What follows from them for single columns.
+    pub implied: Vec<Filter>,
     pub dynamic: Vec<DynamicFilter>,
     pub fetch: Option<usize>,
     pub costs: PartitionCosts,
@@ -143,12 +145,14 @@ enum Step {
 impl ScanStream {
     pub fn new(mut scan: PartitionScan) -> Self {
         let filters = std::mem::take(&mut scan.filters);
-        let static_filters = filters.len();
         let is_costly = filters.iter().any(Filter::is_costly);
         let active = filters
             .into_iter()
             .map(|filter| ActiveFilter::new(filter, false));
+        let implied = std::mem::take(&mut scan.implied).into_iter();
+        let active = active.chain(implied.map(ActiveFilter::implied));
         let active: Vec<ActiveFilter> = active.collect();
+        let static_filters = active.len();
         let turn = scan.costs.begin(|| first_tiers(&scan, &active));
         Self {
             active,
@@ -195,7 +199,9 @@ impl ScanStream {
     /// list of few keys: that of a join whose other side is small.
     fn look_up(&mut self, lookup: &Lookup) -> Result<(), EngineError> {
         let fixed = self.active[..self.static_filters].iter();
-        let fixed = fixed.map(|active| active.filter.expr());
+        // What follows from others may name fewer values, of a column that no index has.
+        let given = fixed.filter(|active| !active.is_implied());
+        let fixed = given.map(|active| active.filter.expr());
         // Those too that take long to evaluate: looking rows up does not.
         let seen = self
             .scan
