@@ -41,6 +41,30 @@ async fn both_ways(session: &Session, sql: &str) -> [String; 2] {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn joins_that_few_keys_are_looked_up_in_are_not_computed_whole() {
+    let session = session_of(options()).await;
+    run(
+        &session,
+        "CREATE TABLE few AS SELECT * FROM t WHERE k <= 100",
+    )
+    .await;
+    let of = |table: &str| {
+        format!(
+            "WITH pairs AS (SELECT a.k FROM t a JOIN u b ON a.k = b.k WHERE a.g <> b.v) \
+             SELECT count(*), sum(k) FROM {table} x \
+             WHERE k IN (SELECT k FROM pairs) AND g IN (SELECT k FROM pairs)"
+        )
+    };
+    for (table, shared) in [("few", 0), ("t", 2)] {
+        let sql = of(table);
+        let plan = plan(&session, &sql).await;
+        assert_eq!(count(&plan, "SharedExec"), shared, "{plan}");
+        let [together, apart] = both_ways(&session, &sql).await;
+        assert_eq!(together, apart);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_common_table_expression_that_is_read_twice_is_computed_once() {
     let session = session_of(options()).await;
     let shared = plan(&session, TWICE).await;

@@ -4,6 +4,7 @@
 //! partitions and order, their expressions, and what no text shows. Operators of kinds that are not listed
 //! here are the same as no other, and neither is one with an expression that gives another value each time.
 
+use datafusion::common::JoinType;
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::logical_expr::Volatility;
 use datafusion::physical_expr::PhysicalExpr;
@@ -27,6 +28,7 @@ use datafusion::physical_plan::projection::ProjectionExec;
 use datafusion::physical_plan::repartition::RepartitionExec;
 use datafusion::physical_plan::sorts::sort::SortExec;
 use datafusion::physical_plan::sorts::sort_preserving_merge::SortPreservingMergeExec;
+use datafusion::physical_plan::statistics::{StatisticsArgs, StatisticsContext};
 use datafusion::physical_plan::union::{InterleaveExec, UnionExec};
 use datafusion::physical_plan::windows::{BoundedWindowAggExec, WindowAggExec, WindowUDFExpr};
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
@@ -57,8 +59,10 @@ struct Class {
     operator: Arc<dyn ExecutionPlan>,
     /// Whether there is a join or an aggregate in it.
     is_costly: bool,
-    /// How many inputs of different classes are of this one.
-    readers: usize,
+    /// Whether a filter of its columns reaches the scans in it.
+    passes_filters: bool,
+    /// The classes of which it is an input, and which one.
+    readers: Vec<(usize, usize)>,
 }
 
 impl Classes {
@@ -85,13 +89,16 @@ impl Classes {
             known.push(own);
         }
         let is_costly = inputs.iter().any(|input| self.classes[*input].is_costly);
-        for input in inputs {
-            self.classes[input].readers += 1;
+        let of_inputs = |input: &usize| self.classes[*input].passes_filters;
+        let passes_filters = passes_filters(operator.as_ref()) && inputs.iter().all(of_inputs);
+        for (at, input) in inputs.into_iter().enumerate() {
+            self.classes[input].readers.push((own, at));
         }
         self.classes.push(Class {
             operator: Arc::clone(operator),
             is_costly: is_costly || is_join_or_aggregate(operator.as_ref()),
-            readers: 0,
+            passes_filters,
+            readers: Vec::new(),
         });
         own
     }
@@ -100,13 +107,59 @@ impl Classes {
     pub fn shared(&self) -> impl Iterator<Item = Option<Arc<SharedPlan>>> {
         let mut number = 0;
         self.classes.iter().map(move |class| {
-            let is_shared = class.is_costly && class.readers > 1;
+            let is_shared = class.is_costly && class.readers.len() > 1 && !self.is_looked_up(class);
             is_shared.then(|| {
                 number += 1;
                 SharedPlan::new(number)
             })
         })
     }
+
+    /// Whether all readers are joins that look few keys up in it, together as well: each of them computes no more than what
+    /// it asks for, if it computes it for itself.
+    fn is_looked_up(&self, class: &Class) -> bool {
+        let mut keys = 0;
+        let all = class.passes_filters
+            && class.readers.iter().all(|(reader, at)| {
+                let reader = self.classes[*reader].operator.as_ref();
+                let join = reader.downcast_ref::<HashJoinExec>();
+                let sought = join.filter(|_| *at == 1).and_then(keys_handed_down);
+                keys += sought.unwrap_or_default();
+                sought.is_some()
+            });
+        let rows = || expected_rows(class.operator.as_ref());
+        all && rows().is_some_and(|rows| keys.saturating_mul(FEW_KEYS_SHARE) <= rows)
+    }
+}
+
+/// Few keys are one for so many rows, or fewer.
+const FEW_KEYS_SHARE: usize = 8;
+
+/// How many keys a join is expected to hand down to its probe side, if it does that.
+fn keys_handed_down(join: &HashJoinExec) -> Option<usize> {
+    let hands_down = matches!(
+        join.join_type(),
+        JoinType::Inner | JoinType::LeftSemi | JoinType::RightSemi
+    );
+    hands_down
+        .then(|| expected_rows(join.left().as_ref()))
+        .flatten()
+}
+
+fn expected_rows(plan: &dyn ExecutionPlan) -> Option<usize> {
+    let statistics = StatisticsContext::new().compute(plan, &StatisticsArgs::new());
+    statistics.ok()?.num_rows.get_value().copied()
+}
+
+/// Whether an operator hands filters of its columns on to its inputs.
+fn passes_filters(operator: &dyn ExecutionPlan) -> bool {
+    operator.is::<HashJoinExec>()
+        || operator.is::<FilterExec>()
+        || operator.is::<ProjectionExec>()
+        || operator.is::<RepartitionExec>()
+        || operator.is::<CoalescePartitionsExec>()
+        || operator.is::<CooperativeExec>()
+        || TableScan::of(operator).is_some()
 }
 
 fn is_join_or_aggregate(operator: &dyn ExecutionPlan) -> bool {
