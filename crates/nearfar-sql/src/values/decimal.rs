@@ -124,8 +124,22 @@ pub fn to_float(value: i128, scale: i8) -> f64 {
     const EXACT_MAX: u128 = 1 << 53;
     /// Powers of ten up to this one are doubles.
     const EXACT_POWER_MAX: i8 = 22;
+    /// Powers of ten up to this one have 64 bits at most.
+    const SHORT_POWER_MAX: i8 = 19;
     if value.unsigned_abs() <= EXACT_MAX && (0..=EXACT_POWER_MAX).contains(&scale) {
         return value as f64 / 10_f64.powi(i32::from(scale));
+    }
+    if (0..=SHORT_POWER_MAX).contains(&scale) {
+        // At least 63 bits, with all that is behind them in the last one: they are rounded once.
+        let magnitude = value.unsigned_abs();
+        let shift = magnitude.leading_zeros();
+        let (shifted, power) = (magnitude << shift, 10_u128.pow(scale.unsigned_abs().into()));
+        let quotient = shifted / power | u128::from(shifted % power != 0);
+        let float = quotient as f64 * 0.5_f64.powi(shift as i32);
+        return match value < 0 {
+            true => -float,
+            false => float,
+        };
     }
     format!("{value}e{}", -i32::from(scale))
         .parse()
@@ -352,6 +366,29 @@ mod tests {
         assert!(parse("100", 2, 0).is_err());
         assert!(parse("1x", 38, 0).is_err());
         assert!(parse("", 38, 0).is_err());
+    }
+
+    #[test]
+    fn doubles_are_the_ones_next_to_a_decimal() {
+        let edges = [
+            1,
+            (1 << 53) + 1,
+            (1 << 54) + 2,
+            12_345_678_901_234_567_890,
+            i128::MAX,
+            i128::MIN,
+        ];
+        let mut random = 0x9e37_79b9_7f4a_7c15_u128;
+        let random = std::iter::repeat_with(|| {
+            random = random.wrapping_mul(0x2360_ed05_1fc6_5da4_4385_df64_9fcc_f645) | 1;
+            (random >> (random >> 121)).cast_signed()
+        });
+        for value in edges.into_iter().chain(random.take(2_000)) {
+            for scale in 0..=25 {
+                let text = format!("{value}e{}", -i32::from(scale));
+                assert_eq!(Ok(to_float(value, scale)), text.parse(), "{text}");
+            }
+        }
     }
 
     #[test]
