@@ -1,7 +1,10 @@
 //! A chain of inner joins as a graph: relations, and what they are joined by.
 
-use datafusion::common::{Column, Result};
-use datafusion::logical_expr::{Expr, Join, JoinType, LogicalPlan};
+use datafusion::common::{Column, NullEquality, Result};
+use datafusion::logical_expr::utils::{can_hash, split_conjunction};
+use datafusion::logical_expr::{
+    BinaryExpr, Expr, ExprSchemable, Join, JoinType, LogicalPlan, Operator,
+};
 use std::collections::HashSet;
 use std::sync::Arc;
 
@@ -90,6 +93,10 @@ impl JoinGraph {
             }
         }
         for expr in conditions {
+            if let Some(edge) = graph.edge_of(&expr, join) {
+                graph.edges.push(edge);
+                continue;
+            }
             match graph.relations_of(&expr) {
                 Some(relations) => graph.conditions.push(Condition { expr, relations }),
                 None => return Ok(None),
@@ -103,6 +110,22 @@ impl JoinGraph {
     fn edge(&self, left: Expr, right: Expr) -> Option<Edge> {
         let (left, right) = (self.edge_end(left)?, self.edge_end(right)?);
         (left.relation != right.relation).then_some(Edge { left, right })
+    }
+
+    /// The edge that a condition is which has come to a join since its keys were told from its conditions.
+    fn edge_of(&self, condition: &Expr, join: &Join) -> Option<Edge> {
+        let Expr::BinaryExpr(BinaryExpr { left, op, right }) = condition else {
+            return None;
+        };
+        let is_equality = *op == Operator::Eq
+            && join.null_equality == NullEquality::NullEqualsNothing
+            && !condition.is_volatile();
+        let data_type = |expr: &Expr| expr.get_type(&join.schema).ok().filter(can_hash);
+        let is_key =
+            is_equality && data_type(left).is_some() && data_type(left) == data_type(right);
+        is_key
+            .then(|| self.edge(left.as_ref().clone(), right.as_ref().clone()))
+            .flatten()
     }
 
     fn edge_end(&self, key: Expr) -> Option<EdgeEnd> {
@@ -170,5 +193,6 @@ fn collect(
         }
     }
     equalities.extend(join.on.iter().cloned());
-    conditions.extend(join.filter.clone());
+    let filter = join.filter.iter().flat_map(split_conjunction);
+    conditions.extend(filter.cloned());
 }

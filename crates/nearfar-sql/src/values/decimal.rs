@@ -134,7 +134,7 @@ pub fn to_float(value: i128, scale: i8) -> f64 {
         let magnitude = value.unsigned_abs();
         let shift = magnitude.leading_zeros();
         let (shifted, power) = (magnitude << shift, 10_u128.pow(scale.unsigned_abs().into()));
-        let quotient = shifted / power | u128::from(shifted % power != 0);
+        let quotient = (shifted / power) | u128::from(shifted % power != 0);
         let float = quotient as f64 * 0.5_f64.powi(shift as i32);
         return match value < 0 {
             true => -float,

@@ -70,3 +70,32 @@ async fn joins_above_joins_multiply_no_buffers_of_strings() {
     let buffers = buffers_max(&batches);
     assert!(buffers <= BUFFERS_MAX, "{buffers} buffers in one column");
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn joins_are_ordered_by_equalities_of_where_below_outer_joins() {
+    let session = Engine::new(options()).expect("an engine").session();
+    let tables = "CREATE TABLE dates AS SELECT value AS k, value / 7 AS week, value / 365 AS year FROM generate_series(1, 3650); \
+                  CREATE TABLE sales AS SELECT 1 + value * 7919 % 3600 AS sold, value % 200 AS item, value AS id \
+                    FROM generate_series(1, 10000); \
+                  CREATE TABLE stocks AS SELECT 1 + value / 200 * 7 AS day, value % 200 AS item, value AS stock \
+                    FROM generate_series(0, 99999); \
+                  CREATE TABLE returns AS SELECT value AS id FROM generate_series(1, 10000, 5)";
+    run(&session, tables).await;
+    // Weeks leave few of the stocks that items have.
+    let sql = "SELECT count(*), count(r.id), sum(b.stock) FROM sales s JOIN stocks b ON s.item = b.item \
+               JOIN dates d1 ON s.sold = d1.k JOIN dates d2 ON b.day = d2.k LEFT JOIN returns r ON r.id = s.id \
+               WHERE d1.week = d2.week AND d1.year = 3";
+    let plan = run(&session, &format!("EXPLAIN {sql}")).await;
+    let both = plan
+        .lines()
+        .any(|line| line.contains("Inner Join: ") && line.contains("item") && line.contains("day"));
+    assert!(both, "{plan}");
+    let alone = "SELECT count(*), count(r.id), sum(b.stock) FROM (SELECT s.*, d1.week FROM sales s JOIN dates d1 ON s.sold = d1.k \
+                   WHERE d1.year = 3 OFFSET 0) s JOIN (SELECT b.*, d2.week FROM stocks b JOIN dates d2 ON b.day = d2.k OFFSET 0) b \
+                 ON s.item = b.item AND s.week = b.week LEFT JOIN returns r ON r.id = s.id";
+    let rows = |text: &str| text.lines().nth(3).map(str::to_owned);
+    assert_eq!(
+        rows(&run(&session, sql).await),
+        rows(&run(&session, alone).await)
+    );
+}
