@@ -53,7 +53,14 @@ pub fn example(package: &str, name: &str) -> Result<PathBuf> {
 
 fn cargo(arguments: &[&str]) -> Result<Built> {
     let cargo = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let output = Command::new(cargo)
+    let mut command = Command::new(cargo);
+    // Build scripts of other packages would take this tool's for theirs, and all be built anew that depends on them.
+    let of_package = env::vars_os().map(|(name, _)| name);
+    let of_package = of_package.filter(|name| name.to_str().is_some_and(describes_package));
+    of_package.for_each(|name| {
+        command.env_remove(name);
+    });
+    let output = command
         .current_dir(workspace()?)
         .args(arguments)
         .args(["--quiet", "--locked"])
@@ -67,6 +74,15 @@ fn cargo(arguments: &[&str]) -> Result<Built> {
         arguments.join(" ")
     );
     parse(&String::from_utf8(output.stdout)?)
+}
+
+/// Whether cargo tells a program that it runs of its package by a variable of this name.
+fn describes_package(name: &str) -> bool {
+    let names = ["CARGO_CRATE_NAME", "CARGO_BIN_NAME", "OUT_DIR"];
+    ["CARGO_PKG_", "CARGO_MANIFEST_"]
+        .iter()
+        .any(|prefix| name.starts_with(prefix))
+        || names.contains(&name)
 }
 
 /// The root of the workspace.
