@@ -6,6 +6,7 @@ use datafusion::sql::sqlparser::ast::{
 };
 use std::ops::ControlFlow;
 
+use super::folding::folded;
 use super::{SqlError, flow};
 
 /// Windows by their names, as they are written out in full.
@@ -66,7 +67,7 @@ fn complete(window: &mut WindowSpec, known: &Known) -> Result<(), SqlError> {
         return Ok(());
     };
     let refused = |why: String| Err(SqlError::Syntax { message: why });
-    let is_its = |(other, _): &&(Ident, WindowSpec)| is_same(other, &name);
+    let is_its = |(other, _): &&(Ident, WindowSpec)| folded(other) == folded(&name);
     let Some((_, first)) = known.iter().find(is_its) else {
         return refused(format!("window \"{}\" does not exist", name.value));
     };
@@ -93,13 +94,4 @@ fn complete(window: &mut WindowSpec, known: &Known) -> Result<(), SqlError> {
         window.order_by.clone_from(&first.order_by);
     }
     Ok(())
-}
-
-/// Whether two names are the same: without quotes in any case.
-fn is_same(one: &Ident, other: &Ident) -> bool {
-    let folded = |name: &Ident| match name.quote_style {
-        Some(_) => name.value.clone(),
-        None => name.value.to_lowercase(),
-    };
-    folded(one) == folded(other)
 }
