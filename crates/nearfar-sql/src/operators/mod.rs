@@ -6,6 +6,8 @@ pub mod windows;
 use arrow::array::{ArrayRef, RecordBatch};
 use datafusion::error::Result;
 use datafusion::physical_expr::PhysicalExprRef;
+use datafusion::physical_plan::{DisplayFormatType, ExecutionPlan};
+use std::fmt;
 
 /// The values of `expressions` for the rows of a batch.
 ///
@@ -16,4 +18,16 @@ fn evaluate(expressions: &[PhysicalExprRef], batch: &RecordBatch) -> Result<Vec<
         .iter()
         .map(|expression| expression.evaluate(batch)?.into_array(batch.num_rows()));
     values.collect()
+}
+
+/// What is said of an operator of DataFusion behind its name, for the one that stands in its place.
+fn described(plan: &dyn ExecutionPlan, format: DisplayFormatType) -> String {
+    struct Described<'a>(&'a dyn ExecutionPlan, DisplayFormatType);
+    impl fmt::Display for Described<'_> {
+        fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            self.0.fmt_as(self.1, f)
+        }
+    }
+    let described = Described(plan, format).to_string();
+    described.trim_start_matches(plan.name()).to_owned()
 }

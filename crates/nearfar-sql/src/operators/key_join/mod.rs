@@ -40,7 +40,7 @@ use parking_lot::Mutex;
 use std::fmt;
 use std::sync::Arc;
 
-use super::evaluate;
+use super::{described, evaluate};
 use crate::datafusion_names::HASH_JOIN_BUILD;
 use build::{BuildSide, Purpose, ROWS_MAX, collected};
 use keys::Packing;
@@ -301,15 +301,7 @@ impl DisplayAs for KeyJoinExec {
         if matches!(format, DisplayFormatType::TreeRender) {
             return self.join.fmt_as(format, f);
         }
-        /// As the join that it stands for.
-        struct Described<'a>(&'a HashJoinExec, DisplayFormatType);
-        impl fmt::Display for Described<'_> {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                self.0.fmt_as(self.1, f)
-            }
-        }
-        let described = Described(&self.join, format).to_string();
-        let described = described.trim_start_matches("HashJoinExec");
+        let described = described(self.join.as_ref(), format);
         write!(f, "KeyJoinExec{described}")?;
         match self.is_filtered {
             true => f.write_str(", filtered"),

@@ -30,6 +30,7 @@ use futures::{StreamExt, stream};
 use std::fmt;
 use std::sync::Arc;
 
+use super::described;
 use functions::Windows;
 use rows::Rows;
 pub use rule::SortedWindows;
@@ -70,15 +71,7 @@ impl DisplayAs for SortedWindowExec {
         if matches!(format, DisplayFormatType::TreeRender) {
             return self.window.fmt_as(format, f);
         }
-        /// As the operator that it stands for.
-        struct Described<'a>(&'a dyn ExecutionPlan, DisplayFormatType);
-        impl fmt::Display for Described<'_> {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                self.0.fmt_as(self.1, f)
-            }
-        }
-        let described = Described(self.window.as_ref(), format).to_string();
-        let described = described.trim_start_matches(self.window.name());
+        let described = described(self.window.as_ref(), format);
         write!(f, "{NAME}{described}")
     }
 }

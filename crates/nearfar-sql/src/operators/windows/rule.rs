@@ -1,13 +1,13 @@
 //! Which windows are evaluated all partitions of a batch at a time.
 
 use datafusion::common::config::ConfigOptions;
-use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::error::Result;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::ExecutionPlan;
 use std::sync::Arc;
 
 use super::SortedWindowExec;
+use crate::optimize::replaced_by_need;
 use crate::settings::Settings;
 
 /// Puts a [`SortedWindowExec`] in the place of each operator for windows that can be one. Behind all rules that decide
@@ -25,13 +25,10 @@ impl PhysicalOptimizerRule for SortedWindows {
         if !settings.is_none_or(Settings::sorted_windows) {
             return Ok(plan);
         }
-        let replaced = plan.transform_up(|plan| {
-            Ok(match SortedWindowExec::in_place_of(&plan) {
-                Some(own) => Transformed::yes(Arc::new(own) as _),
-                None => Transformed::no(plan),
-            })
-        });
-        replaced.data()
+        replaced_by_need(&plan, &|plan, _| {
+            let own = SortedWindowExec::in_place_of(plan);
+            Ok(own.map(|own| Arc::new(own) as _))
+        })
     }
 
     fn name(&self) -> &'static str {
