@@ -2,7 +2,7 @@
 
 use nearfar_sql::engine::{Engine, Session};
 
-use super::support::{options, run};
+use super::support::{options, run, same_without};
 
 async fn session() -> Session {
     let session = Engine::new(options()).expect("an engine").session();
@@ -58,10 +58,7 @@ async fn answers_are_the_same_whatever_groups_come_first() {
         format!("SELECT a, b, {columns} FROM t GROUP BY {sets} ORDER BY 1, 2, 3, 4, 7")
     });
     for sql in of_sets.chain(others.map(str::to_owned)) {
-        run(&session, "SET group_finest_first = off").await;
-        let of_rows = run(&session, &sql).await;
-        run(&session, "SET group_finest_first = on").await;
-        assert_eq!(run(&session, &sql).await, of_rows, "{sql}");
+        same_without(&session, "group_finest_first", &sql).await;
     }
 }
 

@@ -2,7 +2,7 @@
 
 use nearfar_sql::engine::{Engine, Session};
 
-use super::support::{options, run};
+use super::support::{options, run, same_without};
 
 async fn session() -> Session {
     let session = Engine::new(options()).expect("an engine").session();
@@ -62,9 +62,6 @@ async fn answers_are_the_same_with_outer_joins_made_inner() {
     ];
     let statements = from.iter().map(|from| format!("{counted} {from}"));
     for sql in statements.chain(of_rows.map(str::to_owned)) {
-        run(&session, "SET narrow_outer_joins = off").await;
-        let before = run(&session, &sql).await;
-        run(&session, "SET narrow_outer_joins = on").await;
-        assert_eq!(run(&session, &sql).await, before, "{sql}");
+        same_without(&session, "narrow_outer_joins", &sql).await;
     }
 }

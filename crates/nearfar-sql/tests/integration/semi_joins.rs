@@ -2,7 +2,7 @@
 
 use nearfar_sql::engine::{Engine, Session};
 
-use super::support::{options, run};
+use super::support::{options, run, same_without};
 
 async fn session() -> Session {
     let session = Engine::new(options()).expect("an engine").session();
@@ -47,9 +47,6 @@ async fn answers_are_the_same_with_both_kinds_of_joins() {
         format!("SELECT count(*), count(n), sum(id), min(n) FROM c WHERE {condition}")
     });
     for sql in of_conditions.chain(others.map(str::to_owned)) {
-        run(&session, "SET key_joins = off").await;
-        let before = run(&session, &sql).await;
-        run(&session, "SET key_joins = on").await;
-        assert_eq!(run(&session, &sql).await, before, "{sql}");
+        same_without(&session, "key_joins", &sql).await;
     }
 }

@@ -67,6 +67,19 @@ pub fn far_bytes(engine: &Engine) -> u64 {
         .map_or(0, |far: TierId| engine.system().usage(far).region_bytes)
 }
 
+/// The answer to `sql`, which is the same with a setting off and on.
+pub async fn same_without(session: &Session, setting: &str, sql: &str) -> String {
+    run(session, &format!("SET {setting} = off")).await;
+    let without = run(session, sql).await;
+    run(session, &format!("SET {setting} = on")).await;
+    let with = run(session, sql).await;
+    assert!(
+        with == without,
+        "{sql}\n{with}\nis without {setting}\n{without}"
+    );
+    with
+}
+
 /// The results of a script as text: tags, and tables with their rows.
 pub async fn try_run(session: &Session, sql: &str) -> Result<String, EngineError> {
     let mut text = Vec::new();

@@ -2,7 +2,10 @@
 
 use nearfar_sql::engine::{Engine, Session};
 
-use super::support::{options, run, try_run};
+use super::support::{options, run, same_without, try_run};
+
+/// Without it, DataFusion's operators evaluate windows.
+const SETTING: &str = "sorted_windows";
 
 /// Small and large partitions, some of which are larger than a batch, peers, nulls, and numbers of several types.
 async fn session() -> Session {
@@ -21,16 +24,6 @@ async fn session() -> Session {
                  FROM generate_series(1, 12000)";
     run(&session, table).await;
     session
-}
-
-/// The answer with Nearfar's operator, which was DataFusion's before.
-async fn same_with_both(session: &Session, sql: &str) -> String {
-    run(session, "SET sorted_windows = off").await;
-    let before = run(session, sql).await;
-    run(session, "SET sorted_windows = on").await;
-    let after = run(session, sql).await;
-    assert!(after == before, "{sql}\n{after}\nwas\n{before}");
-    after
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -100,7 +93,7 @@ async fn windows_give_what_they_give_elsewhere() {
                        + 29 * coalesce(avg({d}) {over}, 2) AS hash \
                      FROM t) x"
                 );
-                same_with_both(&session, &sql).await;
+                same_without(&session, SETTING, &sql).await;
             }
         }
     }
@@ -116,7 +109,7 @@ async fn rows_are_numbered_in_their_partitions() {
                 "SELECT sum(n * o), sum(r * (1 + i)), sum(d * (2 + i)), max(n), max(r), max(d) FROM (SELECT o, i, \
                    row_number() {over} AS n, rank() {over} AS r, dense_rank() {over} AS d FROM t) x"
             );
-            same_with_both(&session, &sql).await;
+            same_without(&session, SETTING, &sql).await;
         }
     }
     let sql = "SELECT id, rank() OVER (ORDER BY s), dense_rank() OVER (ORDER BY s) FROM t ORDER BY id LIMIT 3";
@@ -150,7 +143,7 @@ async fn windows_over_groups_and_beside_others_are_the_same() {
         "SELECT id, sum(i) OVER (PARTITION BY q ORDER BY s), count(*) OVER (PARTITION BY q) FROM t ORDER BY b, id LIMIT 100",
     ];
     for sql in statements {
-        same_with_both(&session, sql).await;
+        same_without(&session, SETTING, sql).await;
     }
 }
 
@@ -164,7 +157,7 @@ async fn partitions_that_memory_does_not_hold_are_refused() {
     let error = refused.expect_err("too little memory").to_string();
     assert!(error.contains("memory"), "{error}");
     run(&session, "SET memory_limit = engine").await;
-    same_with_both(&session, sql).await;
+    same_without(&session, SETTING, sql).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
