@@ -15,7 +15,7 @@ use std::ops::Range;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use super::by_index::{NamedValues, found_rows};
 use super::charge::PartitionCosts;
@@ -32,6 +32,11 @@ use nearfar_table::transaction::Transaction;
 
 /// Steps in one poll when none yields rows, so that a query can be cancelled.
 const STEPS_PER_POLL: usize = 64;
+
+/// After so long a scan lets other tasks of its thread run first, and before it begins. A task that this one wakes, such as
+/// that of another partition when both waited for the same side of a join, is kept for this thread, and no idle one takes
+/// it: without that, partitions of a query run one after the other.
+const PAUSE_EVERY: Duration = Duration::from_millis(2);
 
 /// Shorter runs of rows are put together with others.
 const RUN_ROWS_MIN: usize = 64;
@@ -114,6 +119,25 @@ pub struct ScanStream {
     reader: Option<CooperativeReader>,
     /// Its turn where traffic is limited, or the end of another scan's copy.
     turn: Option<BoxFuture<'static, ()>>,
+    pauses: Pauses,
+}
+
+/// When a scan lets other tasks run.
+#[derive(Debug, Default)]
+struct Pauses {
+    last: Option<Instant>,
+}
+
+impl Pauses {
+    /// Whether one is due, which it is at first. The caller makes it then.
+    fn is_due(&mut self, now: Instant) -> bool {
+        let is_recent = |last: Instant| now.duration_since(last) < PAUSE_EVERY;
+        let is_due = !self.last.is_some_and(is_recent);
+        if is_due {
+            self.last = Some(now);
+        }
+        is_due
+    }
 }
 
 struct OpenPiece {
@@ -164,6 +188,7 @@ impl ScanStream {
             rows_left: scan.fetch.unwrap_or(usize::MAX),
             steps: Steps::new(is_costly),
             reader: None,
+            pauses: Pauses::default(),
             scan,
         }
     }
@@ -441,6 +466,11 @@ impl Stream for ScanStream {
             ready!(turn.poll_unpin(cx));
             self.turn = None;
         }
+        // Few rows are read sooner than another thread takes them.
+        if self.rows_of_scan > ZONE_ROWS && self.pauses.is_due(Instant::now()) {
+            cx.waker().wake_by_ref();
+            return Poll::Pending;
+        }
         let elapsed = self.scan.metrics.elapsed_compute().clone();
         let _timer = elapsed.timer();
         for _ in 0..STEPS_PER_POLL {
@@ -475,5 +505,20 @@ impl Stream for ScanStream {
 impl RecordBatchStream for ScanStream {
     fn schema(&self) -> SchemaRef {
         Arc::clone(&self.scan.schema)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn scans_pause_before_they_begin_and_from_time_to_time() {
+        let (mut pauses, began) = (Pauses::default(), Instant::now());
+        let due = [0, 1, 1, 2, 3, 4, 9, 10].map(|millis| {
+            let now = began + Duration::from_millis(millis);
+            pauses.is_due(now)
+        });
+        assert_eq!(due, [true, false, false, true, false, true, true, false]);
     }
 }
