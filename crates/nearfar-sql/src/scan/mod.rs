@@ -5,7 +5,7 @@
 //! `nearfar-kernels` ([`nearfar_table::segment::Selector`]); zones that the zone maps rule out
 //! are never touched. All other filters run on the rows that are left, and only the rows that pass
 //! everything are decoded in the projected columns. Filters that a join or a top-k pushes down
-//! while the query runs are used the same way, and dropped when they let nearly every row pass.
+//! while the query runs are used the same way, and left out for some time when they let nearly every row pass.
 
 mod by_index;
 mod charge;

@@ -24,21 +24,57 @@ const TRIAL_ROWS: usize = 2 * ZONE_ROWS;
 /// A filter that may be left out is, when more than this share of the rows pass it.
 const USEFUL_SHARE: f64 = 0.75;
 
-/// How many of the rows that met a filter passed it.
-#[derive(Debug, Default, Clone, Copy)]
-struct Passed {
+/// For how many rows it is left out then, before it is tried again: rows that lie together are often alike. Twice as many
+/// each time, up to the most.
+const PAUSE_ROWS: usize = 4 * ZONE_ROWS;
+const PAUSE_ROWS_MAX: usize = 64 * ZONE_ROWS;
+
+/// How a filter that may be left out has done.
+#[derive(Debug, Clone, Copy)]
+struct Trial {
+    /// Rows that met it since it was last judged, and how many of them passed.
     rows: usize,
     passed: usize,
+    /// Rows that it is left out for still.
+    pause_rows: usize,
+    next_pause_rows: usize,
+    /// All rows that met it.
+    rows_tried: usize,
 }
 
-impl Passed {
+impl Default for Trial {
+    fn default() -> Self {
+        Self {
+            rows: 0,
+            passed: 0,
+            pause_rows: 0,
+            next_pause_rows: PAUSE_ROWS,
+            rows_tried: 0,
+        }
+    }
+}
+
+impl Trial {
     fn add(&mut self, rows: usize, passed: usize) {
+        self.rows_tried += rows;
         self.rows += rows;
         self.passed += passed;
+        if self.rows < TRIAL_ROWS {
+            return;
+        }
+        let is_useless = self.passed as f64 > USEFUL_SHARE * self.rows as f64;
+        (self.rows, self.passed) = (0, 0);
+        if is_useless {
+            self.pause_rows = self.next_pause_rows;
+            self.next_pause_rows = (2 * self.next_pause_rows).min(PAUSE_ROWS_MAX);
+        } else {
+            self.next_pause_rows = PAUSE_ROWS;
+        }
     }
 
-    fn is_useless(&self) -> bool {
-        self.rows >= TRIAL_ROWS && self.passed as f64 > USEFUL_SHARE * self.rows as f64
+    /// Rows that it may be left out for come past.
+    fn pass_by(&mut self, rows: usize) {
+        self.pause_rows = self.pause_rows.saturating_sub(rows);
     }
 }
 
@@ -50,7 +86,7 @@ pub struct ActiveFilter {
     pub optional: bool,
     /// Whether it follows from others, so that it is of use only where it is decided on codes.
     is_implied: bool,
-    passed: Passed,
+    trial: Trial,
     /// Its verdict on every value of its column, once that has paid.
     domain: Option<Domain>,
     /// Whether the verdict on every value has been asked for.
@@ -69,7 +105,7 @@ impl ActiveFilter {
             filter,
             optional,
             is_implied: false,
-            passed: Passed::default(),
+            trial: Trial::default(),
             domain: None,
             domain_tried: false,
         }
@@ -102,7 +138,7 @@ impl ActiveFilter {
         let Some((low, high)) = summary.columns[column].bounds else {
             return false;
         };
-        let rows_tried = (self.passed.rows * DOMAIN_SHARE) as i128;
+        let rows_tried = (self.trial.rows_tried * DOMAIN_SHARE) as i128;
         let rows_worth = (rows_of_scan / DOMAIN_SHARE) as i128;
         let pays = high
             .checked_sub(low)
@@ -120,7 +156,14 @@ impl ActiveFilter {
     }
 
     fn is_on(&self) -> bool {
-        !(self.optional && self.passed.is_useless())
+        !self.optional || self.trial.pause_rows == 0
+    }
+
+    /// Whether it is left out for the `rows` that come next.
+    fn is_left_out(&mut self, rows: usize) -> bool {
+        let is_on = self.is_on();
+        self.trial.pass_by(rows);
+        !is_on
     }
 }
 
@@ -176,9 +219,6 @@ impl BoundSegment {
             selector: Selector::default(),
         };
         for (index, active) in filters.iter().enumerate() {
-            if !active.is_on() {
-                continue;
-            }
             for column in active.filter.columns() {
                 let segment = bound.column(*column)?;
                 if active.filter.is_costly() {
@@ -288,7 +328,7 @@ impl BoundSegment {
                 break;
             }
             let filter = &mut filters[index];
-            if filter.is_on() {
+            if !filter.is_left_out(selected.as_rows().len()) {
                 selected = self.select_by_rows(selected, filter, schema, costs)?;
             }
         }
@@ -322,7 +362,7 @@ impl BoundSegment {
         }
         for ((index, filter), verdict) in self.zones.iter().zip(verdicts) {
             let active = &mut filters[*index];
-            if verdict == Verdict::All || !active.is_on() {
+            if verdict == Verdict::All || active.is_left_out(left) {
                 continue;
             }
             if !masked {
@@ -345,7 +385,7 @@ impl BoundSegment {
             }
             let before = std::mem::replace(&mut left, self.selector.count());
             if active.optional {
-                active.passed.add(before, left);
+                active.trial.add(before, left);
             }
             if left == 0 {
                 return Selected::None;
@@ -374,7 +414,7 @@ impl BoundSegment {
             .collect::<Result<Vec<_>, _>>()?;
         let mask = active.filter.evaluate(columns, rows.len())?;
         let passed = mask.true_count();
-        active.passed.add(rows.len(), passed);
+        active.trial.add(rows.len(), passed);
         if passed == rows.len() {
             return Ok(selected);
         }
@@ -494,6 +534,28 @@ fn extend(run: &mut Range<usize>, next: &Range<usize>) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn filters_that_were_left_out_are_tried_again() {
+        let tried_of = |zones: usize, passed: &dyn Fn(usize) -> usize| {
+            let mut trial = Trial::default();
+            let tried = (0..zones).filter(|zone| {
+                let is_on = trial.pause_rows == 0;
+                trial.pass_by(ZONE_ROWS);
+                if is_on {
+                    trial.add(ZONE_ROWS, passed(*zone));
+                }
+                is_on
+            });
+            tried.collect::<Vec<usize>>()
+        };
+        let useless = tried_of(1000, &|_| ZONE_ROWS);
+        assert_eq!(useless[..6], [0, 1, 6, 7, 16, 17]);
+        assert!(useless.len() < 50, "{useless:?}");
+        let useful_later = tried_of(100, &|zone| if zone < 10 { ZONE_ROWS } else { 0 });
+        let expected: Vec<usize> = [0, 1, 6, 7].into_iter().chain(16..100).collect();
+        assert_eq!(useful_later, expected);
+    }
 
     #[test]
     fn runs_that_follow_each_other_are_one() {
