@@ -1,11 +1,11 @@
-//! How many rows a logical plan yields, and how many distinct values a join key has.
+//! How many rows a logical plan yields, and which values a join key has.
 
 use datafusion::common::Column;
 use datafusion::datasource::source_as_provider;
 use datafusion::logical_expr::utils::split_conjunction;
-use datafusion::logical_expr::{BinaryExpr, Expr, JoinType, LogicalPlan, Operator, TableScan};
+use datafusion::logical_expr::{BinaryExpr, Expr, JoinType, LogicalPlan, Operator, TableScan, lit};
 
-use crate::scan::{NearfarTable, provider_of};
+use crate::scan::{NearfarTable, provider_of, scalar};
 
 /// Rows of a plan nothing is known of.
 const UNKNOWN_ROWS: f64 = 10_000.0;
@@ -89,32 +89,91 @@ pub fn rows_unfiltered(plan: &LogicalPlan) -> f64 {
     }
 }
 
-/// Distinct values of `key` in the tables that `plan` reads, before any filter: the domain that a
-/// join over the key meets. Nothing where it can't be traced to a column of a Nearfar table, or is not known
-/// of that.
-pub fn distinct(plan: &LogicalPlan, key: &Expr) -> Option<f64> {
+/// The values of a join key in the table that it comes from, before any filter.
+#[derive(Debug, Clone, Copy)]
+pub struct Domain {
+    /// How many there are.
+    pub distinct: f64,
+    /// The smallest and the largest, for keys like integers.
+    pub bounds: Option<(i128, i128)>,
+}
+
+/// The domain of `key`, a column of the tables that `plan` reads. Nothing where it can't be traced to a column of a
+/// Nearfar table, or is not known of that.
+pub fn domain(plan: &LogicalPlan, key: &Expr) -> Option<Domain> {
+    let traced = traced(plan, key)?;
+    with_provider(traced.scan, |provider| {
+        let table = provider.table();
+        let index = table.schema().index_of(&traced.column).ok()?;
+        let snapshot = table.snapshot();
+        let known = &snapshot.summary().columns[index];
+        (known.distinct > 0).then_some(Domain {
+            distinct: known.distinct as f64,
+            bounds: known.bounds.filter(|_| traced.is_alone),
+        })
+    })?
+}
+
+/// The share of the rows which pass the filters of the table that `key` comes from whose keys are in `least..=greatest`.
+pub fn share_between(
+    plan: &LogicalPlan,
+    key: &Expr,
+    (least, greatest): (i128, i128),
+) -> Option<f64> {
+    let traced = traced(plan, key)?;
+    with_provider(traced.scan, |provider| {
+        let schema = provider.table().schema();
+        let field = schema.field_with_name(&traced.column).ok()?;
+        let literal = |value| Some(lit(scalar(value, field.data_type())?));
+        let key = Expr::Column(Column::new_unqualified(&traced.column));
+        let between = [
+            key.clone().gt_eq(literal(least)?),
+            key.lt_eq(literal(greatest)?),
+        ];
+        provider.share_among(&traced.scan.filters, between)
+    })?
+}
+
+fn distinct(plan: &LogicalPlan, key: &Expr) -> Option<f64> {
+    domain(plan, key).map(|domain| domain.distinct)
+}
+
+/// Where a column of a plan comes from.
+struct Traced<'a> {
+    scan: &'a TableScan,
+    /// Its name in the table.
+    column: String,
+    /// Whether all its values come from there; of a union, that is the first input.
+    is_alone: bool,
+}
+
+/// The scan that reads `key`, a column of `plan`.
+fn traced<'a>(plan: &'a LogicalPlan, key: &Expr) -> Option<Traced<'a>> {
     let Expr::Column(column) = key else {
         return None;
     };
     match plan {
-        LogicalPlan::TableScan(scan) => with_provider(scan, |provider| {
-            let table = provider.table();
-            let index = table.schema().index_of(&column.name).ok()?;
-            let known = table.snapshot().summary().columns[index].distinct;
-            (known > 0).then_some(known as f64)
-        })?,
-        LogicalPlan::SubqueryAlias(alias) => distinct(
-            &alias.input,
-            &Expr::Column(unqualified(&alias.input, &column.name)?),
-        ),
+        LogicalPlan::TableScan(scan) => Some(Traced {
+            scan,
+            column: column.name.clone(),
+            is_alone: true,
+        }),
+        LogicalPlan::SubqueryAlias(alias) => {
+            let column = unqualified(&alias.input, &column.name)?;
+            traced(&alias.input, &Expr::Column(column))
+        }
         LogicalPlan::Projection(projection) => {
             let index = projection.schema.maybe_index_of_column(column)?;
-            distinct(&projection.input, &projection.expr[index].clone().unalias())
+            traced(&projection.input, &projection.expr[index].clone().unalias())
         }
         _ => {
             let has = |input: &&&LogicalPlan| input.schema().has_column(column);
             let inputs = plan.inputs();
-            distinct(inputs.iter().find(has)?, key)
+            let found = traced(inputs.iter().find(has)?, key)?;
+            Some(Traced {
+                is_alone: found.is_alone && !matches!(plan, LogicalPlan::Union(_)),
+                ..found
+            })
         }
     }
 }

@@ -8,7 +8,7 @@ use datafusion::logical_expr::{
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use super::estimate;
+use super::estimate::{self, Domain};
 
 /// A set of relations, a bit each.
 pub type Set = u32;
@@ -39,8 +39,8 @@ pub struct EdgeEnd {
     pub key: Expr,
     /// The relation whose columns the key is made of.
     pub relation: Set,
-    /// Values that the key has there.
-    pub distinct: f64,
+    /// The values that the key has there.
+    pub domain: Domain,
 }
 
 /// A condition that is no equality.
@@ -131,7 +131,7 @@ impl JoinGraph {
     fn edge_end(&self, key: Expr) -> Option<EdgeEnd> {
         let relation = self.relations_of(&key)?;
         (relation.count_ones() == 1).then(|| EdgeEnd {
-            distinct: self.distinct(&key, relation),
+            domain: self.domain(&key, relation),
             key,
             relation,
         })
@@ -154,11 +154,19 @@ impl JoinGraph {
         self.relations[relation.trailing_zeros() as usize].rows_unfiltered
     }
 
-    fn distinct(&self, key: &Expr, relation: Set) -> f64 {
+    fn domain(&self, key: &Expr, relation: Set) -> Domain {
         let relation = &self.relations[relation.trailing_zeros() as usize];
-        estimate::distinct(&relation.plan, key)
-            .unwrap_or(relation.rows)
-            .max(1.0)
+        let unknown = Domain {
+            distinct: relation.rows,
+            bounds: None,
+        };
+        estimate::domain(&relation.plan, key).unwrap_or(unknown)
+    }
+
+    /// What share of the rows of a side have keys between two values.
+    pub fn share_between(&self, end: &EdgeEnd, bounds: (i128, i128)) -> Option<f64> {
+        let relation = &self.relations[end.relation.trailing_zeros() as usize];
+        estimate::share_between(&relation.plan, &end.key, bounds)
     }
 
     /// The relations whose columns `expr` names; nothing where a column belongs to none or many.

@@ -147,37 +147,80 @@ struct Link {
     selectivity: f64,
 }
 
-/// The links between relations. Every value of the side with fewer distinct keys is taken to be found in the other
-/// (containment). Several keys between the same two relations are one composite key, which can have no more values than
-/// the product of its parts, and no more than the smaller relation rows.
+/// The links between relations. Several keys between the same two relations are one composite key, which can have no more
+/// values than the product of its parts, and no more than the smaller relation rows.
 fn links(graph: &JoinGraph) -> Vec<Link> {
-    let mut keys: BTreeMap<(Set, Set), (f64, f64, usize)> = BTreeMap::new();
+    let mut keys: BTreeMap<(Set, Set), Vec<(&EdgeEnd, &EdgeEnd)>> = BTreeMap::new();
     for Edge { left, right } in &graph.edges {
         let (first, second) = match left.relation < right.relation {
             true => (left, right),
             false => (right, left),
         };
         let known = keys.entry((first.relation, second.relation));
-        let (of_first, of_second, count) = known.or_insert((1.0, 1.0, 0));
-        *of_first *= first.distinct;
-        *of_second *= second.distinct;
-        *count += 1;
+        known.or_default().push((first, second));
     }
-    let links = keys
-        .into_iter()
-        .map(|((first, second), (of_first, of_second, count))| {
-            let values = match count {
-                1 => of_first.max(of_second),
-                _ => of_first
+    let links = keys.into_iter().map(|((first, second), ends)| {
+        let selectivity = match ends.as_slice() {
+            [(first, second)] => of_one_key(graph, first, second),
+            ends => {
+                let of_first: f64 = ends.iter().map(|(end, _)| end.domain.distinct).product();
+                let of_second: f64 = ends.iter().map(|(_, end)| end.domain.distinct).product();
+                let values = of_first
                     .min(graph.rows_unfiltered(first))
-                    .min(of_second.min(graph.rows_unfiltered(second))),
-            };
-            Link {
-                relations: first | second,
-                selectivity: 1.0 / values.max(1.0),
+                    .min(of_second.min(graph.rows_unfiltered(second)));
+                1.0 / values.max(1.0)
             }
-        });
+        };
+        Link {
+            relations: first | second,
+            selectivity,
+        }
+    });
     links.collect()
+}
+
+/// The share of a cross product that one equality leaves. Every value of the side with fewer of them is taken to be found in
+/// the other (containment), among those that lie between the bounds of both: the dates of all sales are a small part of
+/// those of a calendar, and rows of one year are found there, not among all.
+fn of_one_key(graph: &JoinGraph, first: &EdgeEnd, second: &EdgeEnd) -> f64 {
+    let common = first.domain.bounds.zip(second.domain.bounds);
+    let common = common.map(|(first, second)| (first.0.max(second.0), first.1.min(second.1)));
+    let (first, second) = [first, second].map(|end| within(graph, end, common)).into();
+    let values = first.distinct.max(second.distinct).max(1.0);
+    first.share * second.share / values
+}
+
+/// What a side of an equality has between the bounds of both.
+struct Within {
+    /// Of its rows.
+    share: f64,
+    /// Of its values.
+    distinct: f64,
+}
+
+/// Bounds that leave out less than this of a side's values are those of the side.
+const NARROW: f64 = 0.5;
+
+fn within(graph: &JoinGraph, end: &EdgeEnd, common: Option<(i128, i128)>) -> Within {
+    let all = Within {
+        share: 1.0,
+        distinct: end.domain.distinct,
+    };
+    let Some((common, own)) = common.zip(end.domain.bounds) else {
+        return all;
+    };
+    let width = |(least, greatest): (i128, i128)| (greatest as f64 - least as f64 + 1.0).max(0.0);
+    let part = width(common) / width(own).max(1.0);
+    if part > NARROW {
+        return all;
+    }
+    let share = graph.share_between(end, common).unwrap_or(part);
+    // Few values far from all others widen the bounds, not what lies between.
+    let distinct = end.domain.distinct * share.max(part);
+    Within {
+        share,
+        distinct: distinct.min(width(common)),
+    }
 }
 
 /// The share of the cross product of two sets that is left by the links between them.

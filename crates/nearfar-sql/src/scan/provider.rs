@@ -99,6 +99,21 @@ impl NearfarTable {
         Some(share)
     }
 
+    /// The share of the rows which pass `filters` that pass `more` too. None where they can't be evaluated yet, or that takes
+    /// long.
+    pub fn share_among(
+        &self,
+        filters: &[Expr],
+        more: impl IntoIterator<Item = Expr>,
+    ) -> Option<f64> {
+        let all: Vec<Expr> = filters.iter().cloned().chain(more).collect();
+        let compiled = self.compiled(&unnormalize_cols(all.iter().cloned()))?;
+        if compiled.iter().any(Filter::is_costly) {
+            return None;
+        }
+        Some((self.share(&all)? / self.share(filters)?).min(1.0))
+    }
+
     fn compiled(&self, filters: &[Expr]) -> Option<Vec<Filter>> {
         let schema = self.table.schema();
         let df_schema = DFSchema::try_from(schema.as_ref().clone()).ok()?;
