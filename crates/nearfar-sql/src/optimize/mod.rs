@@ -12,6 +12,7 @@ mod decimal;
 mod empty_unions;
 mod estimate;
 mod finest_groups;
+mod float_limits;
 mod global_filters;
 mod graph;
 mod guarded;
@@ -234,6 +235,7 @@ pub fn plannable_rules() -> Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> {
     rules.insert(filters, Arc::new(whole_orders::WHOLE_ORDERS));
     let check = at(&rules, SANITY_CHECK);
     rules.insert(check, Arc::new(missing_orders::MISSING_ORDERS));
+    rules.insert(check, Arc::new(float_limits::FLOAT_LIMITS));
     rules
         .into_iter()
         .map(|rule| Arc::new(Bounded(rule)) as _)

@@ -15,6 +15,7 @@ mod decimal;
 pub mod declared;
 mod error;
 mod extract;
+mod extremes;
 mod frames;
 mod function;
 mod integers;
@@ -97,5 +98,6 @@ pub fn hidden_functions() -> Vec<ScalarUDF> {
 
 /// The same of aggregates.
 pub fn aggregates() -> Vec<AggregateUDF> {
-    vec![sum::sum()]
+    let [min, max] = extremes::extremes();
+    vec![sum::sum(), min, max]
 }

@@ -386,3 +386,59 @@ proptest! {
         ));
     }
 }
+
+/// The values of a printed answer.
+fn cells(answer: &str) -> Vec<Vec<String>> {
+    let rows = answer.lines().filter(|line| line.starts_with('|')).skip(1);
+    let of_row = |row: &str| {
+        let cells = row.trim_matches('|').split('|');
+        cells.map(|cell| cell.trim().to_owned()).collect()
+    };
+    rows.map(of_row).collect()
+}
+
+/// PostgreSQL's order: NaN is greater than all, infinities are values.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn extremes_of_groups_are_those_of_ordered_rows() {
+    let session = Engine::new(options()).expect("an engine").session();
+    for width in ["DOUBLE PRECISION", "REAL"] {
+        let rows = format!(
+            "(SELECT g, CAST(v AS {width}) AS v FROM (VALUES (1, 'Infinity'), (2, '-Infinity'), (3, 'NaN'), \
+               (4, '1'), (4, 'NaN'), (4, '2'), (5, 'NaN'), (5, '-Infinity'), (6, NULL), (7, '-0.5')) AS x (g, v)) x"
+        );
+        let of_groups = [
+            ["1", "inf", "inf"],
+            ["2", "-inf", "-inf"],
+            ["3", "NaN", "NaN"],
+            ["4", "1.0", "NaN"],
+            ["5", "-inf", "NaN"],
+            ["6", "", ""],
+            ["7", "-0.5", "-0.5"],
+        ];
+        let statements: [(String, &[[&str; 3]]); 4] = [
+            (
+                format!("SELECT 0, min(v), max(v) FROM {rows}"),
+                &[["0", "-inf", "NaN"]],
+            ),
+            (
+                format!("SELECT g, min(v), max(v) FROM {rows} GROUP BY g ORDER BY g"),
+                &of_groups,
+            ),
+            (
+                format!(
+                    "SELECT g, min(v), 'least' FROM {rows} WHERE g IN (3, 4) GROUP BY g ORDER BY 2 LIMIT 1"
+                ),
+                &[["4", "1.0", "least"]],
+            ),
+            (
+                format!(
+                    "SELECT max(g), max(v), 'greatest' FROM {rows} GROUP BY g ORDER BY 2 DESC NULLS LAST, 1 LIMIT 2"
+                ),
+                &[["3", "NaN", "greatest"], ["4", "NaN", "greatest"]],
+            ),
+        ];
+        for (sql, expected) in statements {
+            assert_eq!(cells(&run(&session, &sql).await), expected, "{sql}");
+        }
+    }
+}
