@@ -23,6 +23,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use super::outer_constants::varying;
+use crate::datafusion_names::ORDERED_AGGREGATES;
 use crate::settings::Settings;
 use totals::TotalsExec;
 
@@ -77,7 +78,7 @@ fn is_of_sets(aggregate: &AggregateExec) -> bool {
         && functions.all(|function| is_small(function))
 }
 
-/// Whether the state of a function is as small for many rows as for a few.
+/// Whether the state of a function is as small for many rows as for a few, and the same in whichever order they come.
 fn is_small(function: &AggregateFunctionExpr) -> bool {
     let keeps_one = matches!(function.fun().name(), "min" | "max");
     let is_fixed = |field: &FieldRef| {
@@ -87,6 +88,7 @@ fn is_small(function: &AggregateFunctionExpr) -> bool {
     let states = function.state_fields();
     !function.is_distinct()
         && function.order_bys().is_empty()
+        && !ORDERED_AGGREGATES.contains(&function.fun().name())
         && states.is_ok_and(|fields| keeps_one || fields.iter().all(is_fixed))
 }
 
