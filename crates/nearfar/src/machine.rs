@@ -6,7 +6,7 @@ use std::time::Duration;
 use anyhow::Context;
 use nearfar_durable::checkpoint::pooled::TablePoolOptions;
 use nearfar_durable::log::{DataOptions, RecoveryObserver};
-use nearfar_memory::{Budgets, GlobalHeaps, NearHeap, NearfarAllocator};
+use nearfar_memory::{Budgets, GlobalHeaps, NearfarAllocator};
 use nearfar_sql::engine::{Engine, EngineOptions};
 use nearfar_sql::error::EngineError;
 use nearfar_topology::{FAR, Profile, Topology};
@@ -25,14 +25,6 @@ pub struct Kept {
     pub pool: Option<TablePoolOptions>,
 }
 
-/// The heaps of a server. Its clients' statements are read and planned on threads of their own, many more
-/// than there are processors, and the thread that serves all clients must not wait for a lock that one of them
-/// holds which does not run.
-pub const SERVER_HEAPS: GlobalHeaps = GlobalHeaps {
-    near: NearHeap::Mimalloc { huge_pages: false },
-    huge_pages: false,
-};
-
 /// The engine that `args` describe, on this machine. To be called once: it gives the global
 /// allocator its heaps.
 pub fn engine(
@@ -41,17 +33,16 @@ pub fn engine(
     kept: Kept,
 ) -> anyhow::Result<Arc<Engine>> {
     let options = engine_options(args, profile, kept)?;
-    start(options, GlobalHeaps::default())
+    start(options)
 }
 
 /// The same with the memory of other hosts.
 pub fn engine_with_hosts(
     mut options: EngineOptions,
     hosts: &MemoryHostArgs,
-    heaps: GlobalHeaps,
 ) -> anyhow::Result<Arc<Engine>> {
     let hosts = MemoryHosts::plan(hosts, &mut options)?;
-    let engine = start(options, heaps)?;
+    let engine = start(options)?;
     hosts.connect(&engine)?;
     Ok(engine)
 }
@@ -82,7 +73,7 @@ pub fn engine_options(
 
 /// An engine, and the heaps of the global allocator. Once. Says how far it is while what was kept is
 /// read.
-pub fn start(mut options: EngineOptions, heaps: GlobalHeaps) -> anyhow::Result<Arc<Engine>> {
+pub fn start(mut options: EngineOptions) -> anyhow::Result<Arc<Engine>> {
     let live = Live::default();
     if let Some(pool) = &options.pool {
         live.say(format!("attaching {}", pool.path.display()));
@@ -97,7 +88,7 @@ pub fn start(mut options: EngineOptions, heaps: GlobalHeaps) -> anyhow::Result<A
     let engine = Engine::new(options);
     drop(spinner);
     let engine = engine?;
-    NearfarAllocator::install(engine.system(), heaps)
+    NearfarAllocator::install(engine.system(), GlobalHeaps::default())
         .context("the allocator has its heaps already")?;
     Ok(engine)
 }

@@ -2,17 +2,15 @@
 
 /// Which allocator serves the near tier.
 ///
-/// Databases allocate, fill and free blocks of a MiB or more all the time, and where page faults are
-/// dear (under virtualisation above all) the best heap is the one that keeps its pages. The platform's
-/// allocator told to do so took the least processor time of all candidates on two cores, with one
-/// arena: with several, threads other than the first map every block above 64 MiB anew.
+/// Databases allocate, fill and free blocks of a MiB or more all the time, and where page faults and page walks are
+/// dear (under virtualisation above all) the best heap is the one that keeps its pages, and has large ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum NearHeap {
     /// The platform's allocator; glibc is told to keep freed memory, to serve large blocks from it,
-    /// and to have one arena. For few threads.
+    /// and to have one arena. It takes the least memory.
     Platform,
-    /// mimalloc in an own region, whose pages are kept. Threads seldom meet, so it is for many.
+    /// mimalloc in an own region, whose pages are kept. Threads seldom meet.
     Mimalloc {
         /// Ask for transparent huge pages: fewer page walks, but dear where the machine must
         /// first find or clear 2 MiB at a time.
@@ -20,18 +18,10 @@ pub enum NearHeap {
     },
 }
 
-/// The number of processors up to which one arena of the platform's allocator is enough.
-const PLATFORM_THREADS_MAX: usize = 8;
-
 impl Default for NearHeap {
-    /// [`Self::Platform`] on machines of few processors, else [`Self::Mimalloc`] with base pages.
+    /// [`Self::Mimalloc`] with huge pages.
     fn default() -> Self {
-        let threads = std::thread::available_parallelism().map_or(1, usize::from);
-        if cfg!(target_env = "gnu") && threads <= PLATFORM_THREADS_MAX {
-            Self::Platform
-        } else {
-            Self::Mimalloc { huge_pages: false }
-        }
+        Self::Mimalloc { huge_pages: true }
     }
 }
 

@@ -15,7 +15,6 @@ use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::Context;
-use nearfar_memory::GlobalHeaps;
 use nearfar_sql::engine::Engine;
 use nearfar_topology::Profile;
 
@@ -47,7 +46,7 @@ pub fn run(args: &SqlArgs) -> anyhow::Result<()> {
         pool: args.pool.options(args.data.access()),
     };
     let options = machine::engine_options(&machine, profile, kept)?;
-    let engine = machine::engine_with_hosts(options, &args.hosts, GlobalHeaps::default())?;
+    let engine = machine::engine_with_hosts(options, &args.hosts)?;
     let display = Display {
         format: args.format,
         timing: args.timing,

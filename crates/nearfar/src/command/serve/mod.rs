@@ -20,7 +20,7 @@ mod standby;
 use crate::args::{ServeAction, ServeArgs, UserAction, UserRole};
 use crate::exit::{Exit, Failed};
 use crate::interrupt::asked_to_end;
-use crate::machine::{self, Kept, SERVER_HEAPS};
+use crate::machine::{self, Kept};
 use crate::message;
 use crate::sql;
 
@@ -137,7 +137,7 @@ fn serve(args: &ServeArgs) -> anyhow::Result<()> {
     }
     let is_kept = kept.data.is_some() || kept.pool.is_some();
     let engine = engine_options(args, profile, kept)?;
-    let engine = machine::engine_with_hosts(engine, &args.hosts, SERVER_HEAPS)?;
+    let engine = machine::engine_with_hosts(engine, &args.hosts)?;
     // Apart from each other, so that clients are heard while statements keep all threads busy.
     let lanes = Threads::start(engine.threads())?;
     let front = machine::named_threads(1, "nearfar-front")?;

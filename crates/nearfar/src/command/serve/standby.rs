@@ -23,7 +23,7 @@ use super::{Threads, announce, end};
 use crate::args::{PromoteArgs, ServeArgs, TakeOverArg};
 use crate::exit::{Exit, Failed};
 use crate::interrupt::asked_to_end;
-use crate::machine::{self, Kept, SERVER_HEAPS};
+use crate::machine::{self, Kept};
 use crate::message;
 
 /// How often the owner of a pool is looked at.
@@ -99,7 +99,7 @@ pub fn serve(
                 }
                 let hosts = args.hosts.clone();
                 let started = tokio::task::spawn_blocking(move || {
-                    machine::engine_with_hosts(options, &hosts, SERVER_HEAPS)
+                    machine::engine_with_hosts(options, &hosts)
                 });
                 match started.await? {
                     Ok(engine) => return anyhow::Ok((engine, begun)),
