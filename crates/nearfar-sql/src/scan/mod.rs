@@ -31,7 +31,7 @@ pub use charge::{BYTES_READ_METRIC, BYTES_SAVED_METRIC, ScanCosts, WAIT_METRIC};
 pub(crate) use charge::{PartitionCosts, Reader};
 pub use costly::is_costly;
 pub use filter::{Filter, has_subquery};
-pub use literals::scalar;
+pub(crate) use literals::scalar;
 pub use provider::{NearfarTable, provider_of, table_of};
 pub use routed::{RoutedScan, Routing, StatementPin, TableRouter, local_scan};
 pub use source::{ROW_ID, TableScan};
