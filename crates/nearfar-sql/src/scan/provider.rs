@@ -106,9 +106,9 @@ impl NearfarTable {
         filters: &[Expr],
         more: impl IntoIterator<Item = Expr>,
     ) -> Option<f64> {
-        let all: Vec<Expr> = filters.iter().cloned().chain(more).collect();
-        let compiled = self.compiled(&unnormalize_cols(all.iter().cloned()))?;
-        if compiled.iter().any(Filter::is_costly) {
+        let all = unnormalize_cols(filters.iter().cloned().chain(more));
+        let known = self.shares.get(self.table.snapshot().changes(), &all);
+        if known.is_none() && self.compiled(&all)?.iter().any(Filter::is_costly) {
             return None;
         }
         Some((self.share(&all)? / self.share(filters)?).min(1.0))

@@ -8,11 +8,11 @@ use arrow::datatypes::{DataType, FieldRef};
 use datafusion::error::Result;
 use datafusion::logical_expr::function::{AccumulatorArgs, StateFieldsArgs};
 use datafusion::logical_expr::utils::AggregateOrderSensitivity;
-use datafusion::logical_expr::{
-    Accumulator, AggregateUDF, AggregateUDFImpl, GroupsAccumulator, ReversedUDAF, Signature,
-};
+use datafusion::logical_expr::{AggregateUDF, AggregateUDFImpl, GroupsAccumulator, ReversedUDAF};
 use datafusion::scalar::ScalarValue;
 use std::sync::Arc;
+
+use super::as_inner::as_inner;
 
 /// The function as windows have it, if it is one of these; `takes_all` where it has no `FILTER`, which nothing tells once
 /// it is planned.
@@ -38,21 +38,7 @@ struct OfFrames {
 }
 
 impl AggregateUDFImpl for OfFrames {
-    fn name(&self) -> &str {
-        self.inner.name()
-    }
-
-    fn signature(&self) -> &Signature {
-        self.inner.signature()
-    }
-
-    fn coerce_types(&self, types: &[DataType]) -> Result<Vec<DataType>> {
-        self.inner.inner().coerce_types(types)
-    }
-
-    fn return_type(&self, types: &[DataType]) -> Result<DataType> {
-        self.inner.return_type(types)
-    }
+    as_inner!();
 
     fn is_nullable(&self) -> bool {
         self.inner.is_nullable()
@@ -60,21 +46,6 @@ impl AggregateUDFImpl for OfFrames {
 
     fn default_value(&self, data_type: &DataType) -> Result<ScalarValue> {
         self.inner.default_value(data_type)
-    }
-
-    fn accumulator(&self, arguments: AccumulatorArgs<'_>) -> Result<Box<dyn Accumulator>> {
-        self.inner.accumulator(arguments)
-    }
-
-    fn create_sliding_accumulator(
-        &self,
-        arguments: AccumulatorArgs<'_>,
-    ) -> Result<Box<dyn Accumulator>> {
-        self.inner.create_sliding_accumulator(arguments)
-    }
-
-    fn groups_accumulator_supported(&self, arguments: AccumulatorArgs<'_>) -> bool {
-        self.inner.groups_accumulator_supported(arguments)
     }
 
     fn create_groups_accumulator(

@@ -6,6 +6,7 @@
 //! Declared lengths of texts are kept with columns and applied where rows are written ([`declared`]).
 
 mod arithmetic;
+mod as_inner;
 mod bytes;
 mod calendar;
 mod cases;
