@@ -58,6 +58,11 @@ impl Seat {
     pub fn is_only(&self) -> bool {
         self.clients() == 1
     }
+
+    /// Whether the thread serves many clients, of which several are likely to have sent something at a time.
+    pub fn is_crowded(&self) -> bool {
+        self.clients() > CLIENTS_OF_FIRST
+    }
 }
 
 impl ClientThreads {

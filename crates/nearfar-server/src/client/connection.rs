@@ -287,6 +287,11 @@ impl Connection {
         }
         let ready = PgWireBackendMessage::ReadyForQuery(ReadyForQuery::new(status));
         self.writer.add(&ready)?;
+        if self.seat.is_crowded() {
+            // Answers to all whose messages have come are sent one after another: each one that is sent may
+            // take the processor for the client that it wakes.
+            yield_now().await;
+        }
         Ok(self.writer.flush().await?)
     }
 }
