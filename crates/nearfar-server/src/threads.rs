@@ -59,9 +59,10 @@ impl Seat {
         self.clients() == 1
     }
 
-    /// Whether the thread serves many clients, of which several are likely to have sent something at a time.
-    pub fn is_crowded(&self) -> bool {
-        self.clients() > CLIENTS_OF_FIRST
+    /// Whether the thread serves so many clients that several are likely to have sent something by the time that one is
+    /// answered: fewer do where a change was made for it, which takes longer than a query.
+    pub fn is_crowded(&self, has_changed: bool) -> bool {
+        self.clients() + usize::from(has_changed) > CLIENTS_OF_FIRST
     }
 }
 
@@ -212,6 +213,17 @@ mod tests {
             all[at] += 1;
         }
         all
+    }
+
+    #[test]
+    fn changes_crowd_a_thread_with_fewer_clients() {
+        let seat = Seat::default();
+        let mut clients = vec![seat.clone()];
+        assert!(seat.is_only() && !seat.is_crowded(true));
+        clients.resize(CLIENTS_OF_FIRST, seat.clone());
+        assert!(seat.is_crowded(true) && !seat.is_crowded(false));
+        clients.push(seat.clone());
+        assert!(seat.is_crowded(false));
     }
 
     #[test]

@@ -279,7 +279,7 @@ impl Connection {
             TransactionState::Open => TransactionStatus::Transaction,
             TransactionState::Failed => TransactionStatus::Error,
         };
-        self.is_unconfirmed = false;
+        let has_committed = std::mem::take(&mut self.is_unconfirmed);
         for (name, value) in self.settings.take_untold() {
             let status = ParameterStatus::new(name.to_owned(), value);
             self.writer
@@ -287,7 +287,7 @@ impl Connection {
         }
         let ready = PgWireBackendMessage::ReadyForQuery(ReadyForQuery::new(status));
         self.writer.add(&ready)?;
-        if self.seat.is_crowded() {
+        if self.seat.is_crowded(has_committed) {
             // Answers to all whose messages have come are sent one after another: each one that is sent may
             // take the processor for the client that it wakes.
             yield_now().await;
