@@ -23,6 +23,9 @@ use crate::WORKER_STACK_BYTES;
 /// too, threads that few clients keep busy take its processors and are woken for every message.
 const CLIENTS_OF_FIRST: usize = 4;
 
+/// A thread with so many clients is crowded: several have mostly sent something by the time that one is answered.
+const CROWD: usize = 5;
+
 /// The thread for one more client, where each has so many.
 fn place(clients: &[usize]) -> Option<usize> {
     let idlest = |threads: usize| {
@@ -59,10 +62,10 @@ impl Seat {
         self.clients() == 1
     }
 
-    /// Whether the thread serves so many clients that several are likely to have sent something by the time that one is
-    /// answered: fewer do where a change was made for it, which takes longer than a query.
+    /// Whether the thread is crowded, by one client less where rows were changed for one, which takes longer than a
+    /// query.
     pub fn is_crowded(&self, has_changed: bool) -> bool {
-        self.clients() + usize::from(has_changed) > CLIENTS_OF_FIRST
+        self.clients() + usize::from(has_changed) >= CROWD
     }
 }
 
@@ -220,7 +223,7 @@ mod tests {
         let seat = Seat::default();
         let mut clients = vec![seat.clone()];
         assert!(seat.is_only() && !seat.is_crowded(true));
-        clients.resize(CLIENTS_OF_FIRST, seat.clone());
+        clients.resize(CROWD - 1, seat.clone());
         assert!(seat.is_crowded(true) && !seat.is_crowded(false));
         clients.push(seat.clone());
         assert!(seat.is_crowded(false));

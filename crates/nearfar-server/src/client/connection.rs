@@ -16,6 +16,7 @@ use pgwire::tokio::server::MaybeTls;
 use tokio::io::{ReadHalf, WriteHalf};
 use tokio::net::TcpStream;
 use tokio::sync::Mutex;
+use tokio::task::coop::consume_budget;
 use tokio::task::yield_now;
 use tokio::time::{sleep, timeout};
 
@@ -65,6 +66,8 @@ pub struct Connection {
     pub working: Arc<Mutex<()>>,
     /// How often the client's messages come soon.
     pub punctuality: Punctuality,
+    /// Whether rows were changed, or changes committed, since the client was last told that it may go on.
+    pub has_changed: bool,
     /// Whether a statement was committed within the series of messages that has not ended yet.
     pub is_unconfirmed: bool,
 }
@@ -112,6 +115,8 @@ impl Connection {
         // Whether messages are passed over until the series that failed has ended.
         let mut is_skipping = false;
         loop {
+            // Many messages that have come at once do not keep the thread from its other clients.
+            consume_budget().await;
             let answered = match self.next().await {
                 Ok(Incoming::Request(request)) => self.answer(request, &mut is_skipping).await,
                 Ok(Incoming::TooLong { kind, failure }) => {
@@ -279,7 +284,7 @@ impl Connection {
             TransactionState::Open => TransactionStatus::Transaction,
             TransactionState::Failed => TransactionStatus::Error,
         };
-        let has_committed = std::mem::take(&mut self.is_unconfirmed);
+        self.is_unconfirmed = false;
         for (name, value) in self.settings.take_untold() {
             let status = ParameterStatus::new(name.to_owned(), value);
             self.writer
@@ -287,9 +292,9 @@ impl Connection {
         }
         let ready = PgWireBackendMessage::ReadyForQuery(ReadyForQuery::new(status));
         self.writer.add(&ready)?;
-        if self.seat.is_crowded(has_committed) {
-            // Answers to all whose messages have come are sent one after another: each one that is sent may
-            // take the processor for the client that it wakes.
+        if self.seat.is_crowded(std::mem::take(&mut self.has_changed)) {
+            // Behind those of others whose messages have come: an answer that is sent may take the processor for the
+            // client that it wakes.
             yield_now().await;
         }
         Ok(self.writer.flush().await?)

@@ -321,6 +321,7 @@ impl Login<'_> {
             seat: self.seat,
             working: Arc::default(),
             punctuality: Punctuality::default(),
+            has_changed: false,
             is_unconfirmed: false,
             shared,
         })

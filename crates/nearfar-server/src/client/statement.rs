@@ -282,6 +282,7 @@ impl Connection {
         Ok(match result {
             StatementResult::Command(tag) => {
                 self.note(&tag, before)?;
+                self.has_changed |= tag.rows.is_some() || tag.command == "COMMIT";
                 if let Some(command) = statement.session_command() {
                     if let SessionCommand::Set { is_local, .. } = command {
                         self.note_local(*is_local)?;
