@@ -5,11 +5,13 @@
 //! | `oltp_WORKLOAD_per_s` | 1/s | transactions per second, none of which failed |
 //! | `oltp_WORKLOAD_postgres_per_s` | 1/s | PostgreSQL's in the same rounds |
 //! | `oltp_WORKLOAD_ratio_postgres` | ratio | the first over the second, round by round: above 1, Nearfar is faster |
+//! | `oltp_WORKLOAD_ceiling_per_s` | 1/s | those of a server that only answers, in the same rounds: no server is faster with this client |
 //! | `oltp_in_process_reads_per_s` | 1/s | queries of a row by its key through the library, on one thread |
 //! | `oltp_in_process_inserts_per_s` | 1/s | new rows through the library, each a transaction, on one thread |
 //!
 //! Workloads are `select1`, `select`, `insert`, `update` and `tpcb`. Figures over the wire have
-//! `clients` and `threads`; values are medians over the rounds. Those of PostgreSQL are there with it alone.
+//! `clients` and `threads`; values are medians over the rounds. Those of PostgreSQL and of
+//! the ceiling are there with these alone.
 
 use nearfar_measure::results::Metric;
 use nearfar_measure::{Kind, Summary};
@@ -65,6 +67,11 @@ fn figures(rounds: &OltpRounds) -> impl Iterator<Item = Metric> {
             "ratio",
             Summary::of(pairs.map(|(own, postgres)| own / postgres)),
         ),
+        (
+            "ceiling_per_s",
+            "1/s",
+            Summary::of(rounds.ceiling_per_s.iter().copied()),
+        ),
     ];
     figures.into_iter().filter_map(|(what, unit, values)| {
         let name = format!("oltp_{}_{what}", rounds.workload.name());
@@ -84,6 +91,7 @@ mod tests {
             clients: 16,
             per_s: vec![10.0, 30.0, 20.0],
             postgres_per_s,
+            ceiling_per_s: Vec::new(),
         };
         let figures = figures(&rounds).map(|metric| {
             assert_eq!(metric.dimensions["clients"], 16);

@@ -2,8 +2,9 @@
 //!
 //! `pgbench` is the client of both: it fills its tables, and runs scripts of one statement each, prepared,
 //! and its own TPC-B. Nearfar's server and PostgreSQL's run on the same machine and take turns, so that
-//! a busy machine disturbs both.
+//! a busy machine disturbs both. A server that does nothing but answer tells what is left for them to be faster.
 
+mod ceiling;
 mod error;
 mod in_process;
 mod metrics;

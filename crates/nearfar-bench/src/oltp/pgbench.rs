@@ -10,7 +10,7 @@ use super::error::OltpError;
 use super::programs::{find, run};
 use super::workload::Workload;
 
-/// A server that `pgbench` has filled.
+/// A server that `pgbench` has filled, or that answers as if it had.
 pub struct Filled<'a> {
     /// Its name in errors.
     pub engine: &'static str,
@@ -27,16 +27,24 @@ impl<'a> Filled<'a> {
         scale: u32,
         scripts: &'a Path,
     ) -> Result<Self, OltpError> {
-        let filled = Self {
+        let filled = Self::as_it_is((engine, address, database), scripts)?;
+        let scale = scale.to_string();
+        run(filled.command().args(["-i", "-q", "-s", &scale, database]))?;
+        Ok(filled)
+    }
+
+    /// One that has no tables, and needs none.
+    pub fn as_it_is(
+        (engine, address, database): (&'static str, SocketAddr, &'static str),
+        scripts: &'a Path,
+    ) -> Result<Self, OltpError> {
+        Ok(Self {
             engine,
             address,
             database,
             scripts,
             program: find("pgbench")?,
-        };
-        let scale = scale.to_string();
-        run(filled.command().args(["-i", "-q", "-s", &scale, database]))?;
-        Ok(filled)
+        })
     }
 
     fn command(&self) -> Command {

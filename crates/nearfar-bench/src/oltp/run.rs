@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use nearfar_sql::scratch::ScratchFolder;
 
+use super::ceiling::Ceiling;
 use super::error::OltpError;
 use super::in_process::InProcess;
 use super::pgbench::Filled;
@@ -29,6 +30,8 @@ pub struct OltpOptions {
     pub turn: Duration,
     /// Whether PostgreSQL is measured beside it.
     pub beside_postgres: bool,
+    /// Whether a server that does nothing but answer is measured too.
+    pub with_ceiling: bool,
     /// Whether commits wait for the disk, PostgreSQL's too.
     pub durable: bool,
     /// The folder below which those for scripts, data and PostgreSQL's files are made.
@@ -57,6 +60,21 @@ pub struct OltpRounds {
     pub per_s: Vec<f64>,
     /// PostgreSQL's in the same rounds, if it was measured.
     pub postgres_per_s: Vec<f64>,
+    /// Those of a server that does nothing but answer, likewise.
+    pub ceiling_per_s: Vec<f64>,
+}
+
+impl OltpRounds {
+    /// None yet.
+    fn new(workload: Workload, clients: usize) -> Self {
+        Self {
+            workload,
+            clients,
+            per_s: Vec::new(),
+            postgres_per_s: Vec::new(),
+            ceiling_per_s: Vec::new(),
+        }
+    }
 }
 
 /// Measures all that goes over the wire, beside `in_process`, which was measured before. `follow` is told what
@@ -96,24 +114,30 @@ pub fn measure_oltp(
         Filled::fill(postgres, options.scale, scripts.path())
     });
     let rival = rival.transpose()?;
+    let ceiling = options.with_ceiling.then(Ceiling::start).transpose();
+    let ceiling = ceiling.map_err(|source| OltpError::Run {
+        program: "a server that only answers".to_owned(),
+        source,
+    })?;
+    let highest = ceiling.as_ref().map(|ceiling| {
+        let ceiling = ("a server that only answers", ceiling.address, "ceiling");
+        Filled::as_it_is(ceiling, scripts.path())
+    });
+    let highest = highest.transpose()?;
     let mut rounds = Vec::new();
     for workload in Workload::ALL {
         for clients in &options.clients {
             follow(format!("{}, clients: {clients}", workload.name()));
             let run = |server: &Filled<'_>| server.run(workload, *clients, options.turn);
-            let (mut per_s, mut postgres_per_s) = (Vec::new(), Vec::new());
+            let mut measured = OltpRounds::new(workload, *clients);
             for _ in 0..options.rounds {
-                per_s.push(run(&nearfar)?);
-                if let Some(rival) = &rival {
-                    postgres_per_s.push(run(rival)?);
-                }
+                measured.per_s.push(run(&nearfar)?);
+                let postgres_per_s = rival.as_ref().map(run).transpose()?;
+                measured.postgres_per_s.extend(postgres_per_s);
+                let ceiling_per_s = highest.as_ref().map(run).transpose()?;
+                measured.ceiling_per_s.extend(ceiling_per_s);
             }
-            rounds.push(OltpRounds {
-                workload,
-                clients: *clients,
-                per_s,
-                postgres_per_s,
-            });
+            rounds.push(measured);
         }
     }
     Ok(OltpOutcome {

@@ -610,6 +610,9 @@ pub struct BenchOltpArgs {
     /// Compare with this server too; it must be installed.
     #[arg(long, value_name = "NAME")]
     pub rival: Option<ServerRival>,
+    /// Measure a server too that does nothing but answer: what client and connections take.
+    #[arg(long)]
+    pub ceiling: bool,
     /// Wait for the disk at each commit, in all databases; by default none does.
     #[arg(long)]
     pub durable: bool,

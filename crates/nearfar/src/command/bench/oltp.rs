@@ -21,6 +21,7 @@ pub fn run(args: &BenchOltpArgs) -> anyhow::Result<()> {
         rounds: args.rounds.get(),
         turn: args.seconds,
         beside_postgres: args.rival.is_some(),
+        with_ceiling: args.ceiling,
         durable: args.durable,
         directory: directory.unwrap_or_else(std::env::temp_dir),
     };
