@@ -115,7 +115,7 @@ impl Connection {
         // Whether messages are passed over until the series that failed has ended.
         let mut is_skipping = false;
         loop {
-            // Many messages that have come at once do not keep the thread from its other clients.
+            // Many messages that have come together do not keep the thread from its other clients.
             consume_budget().await;
             let answered = match self.next().await {
                 Ok(Incoming::Request(request)) => self.answer(request, &mut is_skipping).await,
