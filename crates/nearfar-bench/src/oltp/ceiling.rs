@@ -98,15 +98,15 @@ impl Client {
         self.put(b'S', b"server_version\x0015.0\0");
         self.put(b'S', b"client_encoding\0UTF8\0");
         self.put(b'Z', b"I");
-        let mut bound = Answer::of(b"");
+        let mut bound = Answer::default();
         loop {
             let kind = self.kind().await?;
             let mut body = self.message(1).await?;
             match kind {
                 b'Q' => {
                     let answer = Answer::of(&text(&mut body));
-                    self.describe(&answer);
-                    self.execute(&answer);
+                    self.output.put_slice(&answer.described);
+                    self.output.put_slice(&answer.executed);
                     self.put(b'Z', b"I");
                 }
                 b'P' => {
@@ -120,8 +120,8 @@ impl Client {
                     bound = statement.cloned().ok_or(io::ErrorKind::InvalidData)?;
                     self.put(b'2', b"");
                 }
-                b'D' => self.describe(&bound),
-                b'E' => self.execute(&bound),
+                b'D' => self.output.put_slice(&bound.described),
+                b'E' => self.output.put_slice(&bound.executed),
                 b'S' => self.put(b'Z', b"I"),
                 _ => return Ok(()),
             }
@@ -156,32 +156,16 @@ impl Client {
         Ok(())
     }
 
-    fn describe(&mut self, answer: &Answer) {
-        // A name, no table, four-byte integers, in text.
-        let column = b"n\0\0\0\0\0\0\0\0\0\0\x17\0\x04\xff\xff\xff\xff\0\0";
-        match answer.columns {
-            0 => self.put(b'n', b""),
-            count => {
-                let columns = column.repeat(usize::from(count));
-                self.put(b'T', &[&count.to_be_bytes()[..], &columns].concat());
-            }
-        }
-    }
-
-    fn execute(&mut self, answer: &Answer) {
-        if let Some(others) = answer.columns.checked_sub(1) {
-            let nulls = [0xff; 4].repeat(usize::from(others));
-            let (count, one) = (answer.columns.to_be_bytes(), &b"\0\0\0\x011"[..]);
-            self.put(b'D', &[&count, one, &nulls].concat());
-        }
-        self.put(b'C', answer.tag.as_bytes());
-    }
-
     fn put(&mut self, kind: u8, body: &[u8]) {
-        self.output.put_u8(kind);
-        self.output.put_u32(body.len() as u32 + 4);
-        self.output.put_slice(body);
+        put(&mut self.output, kind, body);
     }
+}
+
+/// Adds a message.
+fn put(messages: &mut BytesMut, kind: u8, body: &[u8]) {
+    messages.put_u8(kind);
+    messages.put_u32(body.len() as u32 + 4);
+    messages.put_slice(body);
 }
 
 /// A text that ends with a zero byte.
@@ -192,12 +176,11 @@ fn text(body: &mut Bytes) -> Bytes {
     text
 }
 
-/// What is said to a statement.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// What is said to a statement: messages, which are made when it is prepared.
+#[derive(Debug, Clone, Default)]
 struct Answer {
-    /// Those of its one row, of which the first is 1 and the others are null; 0 where it has none.
-    columns: u16,
-    tag: String,
+    described: Bytes,
+    executed: Bytes,
 }
 
 impl Answer {
@@ -212,15 +195,34 @@ impl Answer {
             "END" => "COMMIT",
             other => other,
         };
-        let columns = match verb.as_str() {
+        let columns: u16 = match verb.as_str() {
             // What pgbench asks for first is whether its tables have partitions.
             "SELECT" if statement.contains("partstrat") => 3,
             "SELECT" => 1,
             _ => 0,
         };
+        let (mut described, mut executed) = (BytesMut::new(), BytesMut::new());
+        match columns.checked_sub(1) {
+            Some(others) => {
+                let count = columns.to_be_bytes();
+                // A name, no table, four-byte integers, in text.
+                let column = b"n\0\0\0\0\0\0\0\0\0\0\x17\0\x04\xff\xff\xff\xff\0\0";
+                let all = column.repeat(usize::from(columns));
+                put(&mut described, b'T', &[&count, &all[..]].concat());
+                // One row: 1, and nulls.
+                let nulls = [0xff; 4].repeat(usize::from(others));
+                put(
+                    &mut executed,
+                    b'D',
+                    &[&count, &b"\0\0\0\x011"[..], &nulls].concat(),
+                );
+            }
+            None => put(&mut described, b'n', b""),
+        }
+        put(&mut executed, b'C', format!("{tag}\0").as_bytes());
         Self {
-            columns,
-            tag: format!("{tag}\0"),
+            described: described.freeze(),
+            executed: executed.freeze(),
         }
     }
 }
@@ -271,13 +273,12 @@ mod tests {
     }
 
     #[test]
-    fn queries_have_a_row() {
-        let answer = |statement: &str| {
-            let answer = Answer::of(statement.as_bytes());
-            (answer.columns, answer.tag)
-        };
-        assert_eq!(answer("select 1;"), (1, "SELECT 1\0".to_owned()));
-        assert_eq!(answer("END;"), (0, "COMMIT\0".to_owned()));
-        assert_eq!(answer(""), (0, "\0".to_owned()));
+    fn queries_have_a_row_and_others_none() {
+        let executed = |statement: &str| Answer::of(statement.as_bytes()).executed;
+        let row = message(b"D", b"\0\x01\0\0\0\x011");
+        let rows = [row, message(b"C", b"SELECT 1\0")].concat();
+        assert_eq!(executed("select 1;"), rows);
+        assert_eq!(executed("END;"), message(b"C", b"COMMIT\0"));
+        assert_eq!(executed(""), message(b"C", b"\0"));
     }
 }

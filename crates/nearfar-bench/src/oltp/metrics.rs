@@ -5,7 +5,7 @@
 //! | `oltp_WORKLOAD_per_s` | 1/s | transactions per second, none of which failed |
 //! | `oltp_WORKLOAD_postgres_per_s` | 1/s | PostgreSQL's in the same rounds |
 //! | `oltp_WORKLOAD_ratio_postgres` | ratio | the first over the second, round by round: above 1, Nearfar is faster |
-//! | `oltp_WORKLOAD_ceiling_per_s` | 1/s | those of a server that only answers, in the same rounds: no server is faster with this client |
+//! | `oltp_WORKLOAD_ceiling_per_s` | 1/s | those of a server that only answers, in the same rounds: about what any can reach with this client |
 //! | `oltp_in_process_reads_per_s` | 1/s | queries of a row by its key through the library, on one thread |
 //! | `oltp_in_process_inserts_per_s` | 1/s | new rows through the library, each a transaction, on one thread |
 //!

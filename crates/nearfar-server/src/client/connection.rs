@@ -66,7 +66,8 @@ pub struct Connection {
     pub working: Arc<Mutex<()>>,
     /// How often the client's messages come soon.
     pub punctuality: Punctuality,
-    /// Whether rows were changed, or changes committed, since the client was last told that it may go on.
+    /// Whether a command has changed rows, or committed, since the client was last told that it may go on. Those that
+    /// give the changed rows back do not count.
     pub has_changed: bool,
     /// Whether a statement was committed within the series of messages that has not ended yet.
     pub is_unconfirmed: bool,
