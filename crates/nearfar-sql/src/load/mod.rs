@@ -1,6 +1,6 @@
 //! Loading: from files, plans and generators into tables.
 //!
-//! A load keeps at most one unencoded segment per thread besides what it has already stored, and
+//! A load keeps the rows of at most one segment per thread besides what it has already stored, encoded as they come, and
 //! makes a table only when all rows are in: one that fails leaves nothing behind.
 
 mod files;

@@ -1,6 +1,6 @@
 //! From Arrow arrays to the encoded column segment in its region.
 
-use arrow::array::{Array, ArrayRef, AsArray, BooleanBufferBuilder, StringArray};
+use arrow::array::{Array, ArrayRef, BooleanBufferBuilder, StringArray};
 use arrow::buffer::{BooleanBuffer, NullBuffer, OffsetBuffer, ScalarBuffer};
 use arrow::datatypes::DataType;
 use nearfar_memory::{MemorySystem, PageSize, Placement, Region, RegionOptions, Shelf, TierBytes};
@@ -9,12 +9,13 @@ use std::sync::Arc;
 
 use super::codes::Codes;
 use super::column::{ColumnSegment, Encoding};
+use super::column_builder::{ColumnBuilder, Texts};
+use super::dictionary::SortedDictionary;
 use super::form::{ColumnForm, ValuesForm};
 use super::memory::SegmentMemory;
-use super::plain::encode_plain;
+use super::narrow::NarrowValues;
 use super::pool::ColumnPool;
-use super::strings::{self, Dictionary};
-use super::{narrow, zones::Zones};
+use super::zones::Zones;
 use crate::error::TableError;
 use crate::tier_models::TierModels;
 
@@ -120,45 +121,33 @@ pub fn encode_column(
     data_type: &DataType,
     target: Target<'_>,
 ) -> Result<ColumnSegment, TableError> {
-    let rows = arrays.iter().map(|a| a.len()).sum();
-    let validity = Validity::of(arrays, rows);
-    if narrow::is_integer_like(data_type) {
-        let (low, high) = narrow::bounds(arrays, data_type).unwrap_or((0, 0));
-        if let Some(largest) = high
-            .checked_sub(low)
-            .and_then(|span| u64::try_from(span).ok())
-        {
-            return encode_narrow(arrays, data_type, (low, largest), validity, target);
-        }
+    let mut column = ColumnBuilder::new(data_type);
+    for array in arrays {
+        column.push(array)?;
     }
-    if matches!(data_type, DataType::Utf8View) {
-        if let Some(dictionary) = Dictionary::build(arrays).filter(Dictionary::fits_offsets) {
-            return encode_dictionary(&dictionary, validity, target);
-        }
-        let bytes = strings::data_bytes(arrays);
-        if i32::try_from(bytes).is_ok() {
-            return encode_strings(arrays, bytes, validity, target);
-        }
-    }
-    encode_plain(arrays, target)
+    column.finish(target)
 }
 
-fn encode_narrow(
-    arrays: &[ArrayRef],
-    data_type: &DataType,
+/// Encodes integers of which `base` is the least, and the largest has the code `largest`.
+pub(super) fn encode_narrow(
+    arrays: &[NarrowValues],
     (base, largest): (i128, u64),
-    validity: Validity,
     target: Target<'_>,
 ) -> Result<ColumnSegment, TableError> {
     let width = Codes::width_bytes(largest);
+    let validity = Validity::of(arrays.iter().map(|values| (values.len(), values.nulls())));
     let values = ValuesForm::Narrow {
         base,
         code_bytes: width,
     };
     let parts = validity.form(values).parts();
     let region = target.memory(parts.bytes, |bytes| {
-        let codes = &mut bytes[parts.codes.clone()];
-        narrow::write_codes(arrays, data_type, base, width, codes);
+        let mut codes = &mut bytes[parts.codes.clone()];
+        for values in arrays {
+            let (own, rest) = codes.split_at_mut(values.len() * width);
+            values.write(base, width, own);
+            codes = rest;
+        }
         validity.write(bytes, parts.nulls.clone());
     })?;
     let codes = Codes::from_buffer(region.buffer(parts.codes.clone()), width);
@@ -172,13 +161,15 @@ fn encode_narrow(
     ))
 }
 
-fn encode_dictionary(
-    dictionary: &Dictionary<'_>,
-    validity: Validity,
+/// Encodes texts of which few are distinct.
+pub(super) fn encode_dictionary(
+    dictionary: &SortedDictionary,
     target: Target<'_>,
 ) -> Result<ColumnSegment, TableError> {
+    let arrays = dictionary.arrays.iter();
+    let validity = Validity::of(arrays.map(|array| (array.codes.len(), array.nulls.as_ref())));
     let width = Codes::width_bytes(dictionary.values.len() as u64);
-    let data_bytes = dictionary.values.iter().map(|v| v.len()).sum();
+    let data_bytes = dictionary.values.iter().map(|value| value.len()).sum();
     let parts = validity.form(ValuesForm::Dictionary {
         code_bytes: width,
         strings: dictionary.values.len(),
@@ -186,13 +177,11 @@ fn encode_dictionary(
     });
     let parts = parts.parts();
     let region = target.memory(parts.bytes, |bytes| {
-        write_codes(&dictionary.codes, width, &mut bytes[parts.codes.clone()]);
-        write_string_parts(
-            dictionary.values.iter().map(|v| Some(*v)),
-            bytes,
-            &parts.offsets,
-            &parts.data,
-        );
+        dictionary.write_places(width, &mut bytes[parts.codes.clone()]);
+        let mut texts = TextParts::of(bytes, &parts.offsets, &parts.data);
+        for value in &dictionary.values {
+            texts.push(value.as_bytes());
+        }
         validity.write(bytes, parts.nulls.clone());
     })?;
     let values = string_array(&region, parts.offsets, parts.data, None)?;
@@ -208,31 +197,20 @@ fn encode_dictionary(
     ))
 }
 
-fn write_codes(codes: &[u32], width: usize, bytes: &mut [u8]) {
-    match width {
-        1 => write_wide::<1>(codes, bytes),
-        2 => write_wide::<2>(codes, bytes),
-        _ => write_wide::<4>(codes, bytes),
-    }
-}
-
-fn write_wide<const WIDTH: usize>(codes: &[u32], bytes: &mut [u8]) {
-    let (slots, _) = bytes.as_chunks_mut::<WIDTH>();
-    for (slot, code) in slots.iter_mut().zip(codes) {
-        slot.copy_from_slice(&code.to_le_bytes()[..WIDTH]);
-    }
-}
-
-fn encode_strings(
-    arrays: &[ArrayRef],
-    data_bytes: usize,
-    validity: Validity,
+/// Encodes other texts, which four-byte offsets reach.
+pub(super) fn encode_strings(
+    texts: &Texts,
     target: Target<'_>,
 ) -> Result<ColumnSegment, TableError> {
+    let arrays = texts.arrays().iter();
+    let validity = Validity::of(arrays.map(|array| (array.len(), array.nulls())));
+    let data_bytes = texts.bytes();
     let parts = validity.form(ValuesForm::Strings { data_bytes }).parts();
     let region = target.memory(parts.bytes, |bytes| {
-        let values = arrays.iter().flat_map(|a| a.as_string_view().iter());
-        write_string_parts(values, bytes, &parts.offsets, &parts.data);
+        let mut written = TextParts::of(bytes, &parts.offsets, &parts.data);
+        for array in texts.arrays() {
+            written.push_all(array);
+        }
         validity.write(bytes, parts.nulls.clone());
     })?;
     let nulls = validity.into_nulls(&region, parts.nulls);
@@ -245,18 +223,54 @@ fn encode_strings(
     ))
 }
 
-fn write_string_parts<'a>(
-    values: impl Iterator<Item = Option<&'a str>>,
-    bytes: &mut [u8],
-    offsets_part: &Range<usize>,
-    data_part: &Range<usize>,
-) {
-    let (head, tail) = bytes.split_at_mut(data_part.start);
-    strings::write_strings(
-        values,
-        &mut head[offsets_part.clone()],
-        &mut tail[..data_part.len()],
-    );
+/// Texts that are written one behind the other, with an offset of four bytes at each end, and one before the first.
+struct TextParts<'a> {
+    ends: &'a mut [[u8; 4]],
+    data: &'a mut [u8],
+    end: usize,
+}
+
+impl<'a> TextParts<'a> {
+    /// Texts in these parts of `bytes`, of which the offsets come first.
+    fn of(bytes: &'a mut [u8], offsets: &Range<usize>, data: &Range<usize>) -> Self {
+        let (head, tail) = bytes.split_at_mut(data.start);
+        let (slots, _) = head[offsets.clone()].as_chunks_mut();
+        let (first, ends) = slots.split_at_mut(1);
+        first[0] = [0; 4];
+        Self {
+            ends,
+            data: &mut tail[..data.len()],
+            end: 0,
+        }
+    }
+
+    fn push(&mut self, text: &[u8]) {
+        self.copy(text);
+        self.set_ends([self.end].into_iter());
+    }
+
+    fn push_all(&mut self, array: &StringArray) {
+        let (offsets, before) = (array.value_offsets(), self.end);
+        let (first, last) = (offsets[0] as usize, offsets[array.len()] as usize);
+        self.copy(&array.value_data()[first..last]);
+        let ends = offsets[1..].iter();
+        self.set_ends(ends.map(|end| before + *end as usize - first));
+    }
+
+    fn copy(&mut self, text: &[u8]) {
+        let end = self.end + text.len();
+        self.data[self.end..end].copy_from_slice(text);
+        self.end = end;
+    }
+
+    /// The offsets of the next ends, which four bytes hold.
+    fn set_ends(&mut self, ends: impl ExactSizeIterator<Item = usize>) {
+        let (slots, rest) = std::mem::take(&mut self.ends).split_at_mut(ends.len());
+        for (slot, end) in slots.iter_mut().zip(ends) {
+            *slot = (end as i32).to_le_bytes();
+        }
+        self.ends = rest;
+    }
 }
 
 fn string_array(
@@ -281,15 +295,17 @@ struct Validity {
 }
 
 impl Validity {
-    fn of(arrays: &[ArrayRef], rows: usize) -> Self {
-        if arrays.iter().all(|a| a.logical_null_count() == 0) {
+    /// Of all rows of arrays, each of so many rows.
+    fn of<'a>(arrays: impl Iterator<Item = (usize, Option<&'a NullBuffer>)> + Clone) -> Self {
+        let rows = arrays.clone().map(|(rows, _)| rows).sum();
+        if arrays.clone().all(|(_, nulls)| nulls.is_none()) {
             return Self { rows, bits: None };
         }
         let mut builder = BooleanBufferBuilder::new(rows);
-        for array in arrays {
-            match array.logical_nulls() {
+        for (rows, nulls) in arrays {
+            match nulls {
                 Some(nulls) => builder.append_buffer(nulls.inner()),
-                None => builder.append_n(array.len(), true),
+                None => builder.append_n(rows, true),
             }
         }
         Self {

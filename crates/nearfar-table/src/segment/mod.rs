@@ -16,7 +16,9 @@
 
 mod codes;
 mod column;
+mod column_builder;
 mod decode;
+mod dictionary;
 mod encode;
 mod few;
 mod form;
@@ -29,12 +31,12 @@ mod ranges;
 mod rows;
 mod selector;
 mod streamed;
-mod strings;
 mod tail;
 mod zones;
 
 pub use codes::{Code, CodeRange, Codes, with_codes};
 pub use column::{ColumnSegment, Encoding, EncodingKind};
+pub use column_builder::ColumnBuilder;
 pub use encode::{Target, encode_column};
 pub use few::FewRows;
 pub use form::{ArrayForm, BufferForm, ColumnForm, DEPTH_MAX, FormError, ValuesForm};

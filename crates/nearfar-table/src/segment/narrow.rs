@@ -1,11 +1,12 @@
 //! Integer-like values as a base and unsigned offsets from it.
 
 use arrow::array::{Array, ArrayRef, ArrowPrimitiveType, AsArray, PrimitiveArray};
-use arrow::buffer::NullBuffer;
+use arrow::buffer::{MutableBuffer, NullBuffer};
 use arrow::datatypes::DataType;
 use std::sync::Arc;
 
 use super::codes::{Code, Codes, with_codes};
+use super::column_builder::nulls_of;
 use super::rows::RowSet;
 
 /// A native value that is an integer of at most 128 bits.
@@ -95,9 +96,100 @@ pub fn for_each_integer(array: &ArrayRef, mut visit: impl FnMut(i128)) -> bool {
     }, _ => false)
 }
 
-/// Smallest and largest value of `arrays` that is not null.
-pub fn bounds(arrays: &[ArrayRef], data_type: &DataType) -> Option<(i128, i128)> {
-    with_integer_type!(data_type, T => arrays.iter().filter_map(|a| bounds_of::<T>(a)).reduce(merge), _ => None)
+/// Integers of one array, as codes from the least of them on.
+#[derive(Debug)]
+pub struct NarrowValues {
+    /// The least and the largest that is not null. None where all are.
+    bounds: Option<(i128, i128)>,
+    /// 0 for nulls.
+    codes: Codes,
+    nulls: Option<NullBuffer>,
+}
+
+impl NarrowValues {
+    /// The values of `array`, which is of an integer-like `data_type`. None where they span more than 64 bits.
+    pub fn of(array: &ArrayRef, data_type: &DataType) -> Option<Self> {
+        let bounds = with_integer_type!(data_type, T => bounds_of::<T>(array), _ => None);
+        let (low, largest) = base_and_largest(bounds)?;
+        let width_bytes = Codes::width_bytes(largest);
+        let mut bytes = MutableBuffer::from_len_zeroed(array.len() * width_bytes);
+        write_codes(array, data_type, low, width_bytes, bytes.as_slice_mut());
+        Some(Self {
+            bounds,
+            codes: Codes::from_buffer(bytes.into(), width_bytes),
+            nulls: nulls_of(array),
+        })
+    }
+
+    /// Number of values.
+    pub fn len(&self) -> usize {
+        self.codes.len()
+    }
+
+    /// Which of them are null, if any is.
+    pub fn nulls(&self) -> Option<&NullBuffer> {
+        self.nulls.as_ref()
+    }
+
+    /// The values again. What nulls had below them is not kept.
+    pub fn to_array(&self, data_type: &DataType) -> ArrayRef {
+        let all = RowSet::Run {
+            start: 0,
+            len: self.len(),
+        };
+        decode(&self.codes, self.base(), all, self.nulls.clone(), data_type)
+    }
+
+    fn base(&self) -> i128 {
+        self.bounds.map_or(0, |(low, _)| low)
+    }
+
+    /// Writes codes of `width_bytes` each, from `base` on, which is no more than any value; 0 for nulls.
+    pub fn write(&self, base: i128, width_bytes: usize, bytes: &mut [u8]) {
+        match width_bytes {
+            1 => self.write_wide::<1>(base, bytes),
+            2 => self.write_wide::<2>(base, bytes),
+            4 => self.write_wide::<4>(base, bytes),
+            _ => self.write_wide::<8>(base, bytes),
+        }
+    }
+
+    fn write_wide<const WIDTH: usize>(&self, base: i128, bytes: &mut [u8]) {
+        let (slots, _) = bytes.as_chunks_mut::<WIDTH>();
+        // All values lie within 64 bits of the base.
+        let more = match self.bounds {
+            Some((low, _)) => (low as u64).wrapping_sub(base as u64),
+            None => 0,
+        };
+        with_codes!(&self.codes, codes => {
+            for (slot, code) in slots.iter_mut().zip(codes.iter()) {
+                slot.copy_from_slice(&(code.widen() + more).to_le_bytes()[..WIDTH]);
+            }
+        });
+        clear_nulls(self.nulls.as_ref(), slots);
+    }
+}
+
+/// The least of all values, and the code of the largest from there on: none where they span more than 64 bits.
+pub fn bounds(all: &[NarrowValues]) -> Option<(i128, u64)> {
+    let bounds = all.iter().filter_map(|values| values.bounds);
+    base_and_largest(bounds.reduce(merge))
+}
+
+fn base_and_largest(bounds: Option<(i128, i128)>) -> Option<(i128, u64)> {
+    let (low, high) = bounds.unwrap_or((0, 0));
+    let span = high.checked_sub(low)?;
+    Some((low, u64::try_from(span).ok()?))
+}
+
+/// Nulls have code 0.
+fn clear_nulls<const WIDTH: usize>(nulls: Option<&NullBuffer>, slots: &mut [[u8; WIDTH]]) {
+    let Some(nulls) = nulls else { return };
+    for (row, slot) in slots.iter_mut().enumerate() {
+        if nulls.is_null(row) {
+            slot.fill(0);
+        }
+    }
 }
 
 fn merge(a: (i128, i128), b: (i128, i128)) -> (i128, i128) {
@@ -123,33 +215,28 @@ where
         .reduce(merge)
 }
 
-/// Writes the codes of `arrays` relative to `base` into `bytes`, `width_bytes` each; nulls are
+/// Writes the codes of `array` relative to `base` into `bytes`, `width_bytes` each; nulls are
 /// written as 0.
-pub fn write_codes(
-    arrays: &[ArrayRef],
+fn write_codes(
+    array: &ArrayRef,
     data_type: &DataType,
     base: i128,
     width_bytes: usize,
     bytes: &mut [u8],
 ) {
-    let mut rest = bytes;
-    for array in arrays {
-        let (head, tail) = rest.split_at_mut(array.len() * width_bytes);
-        with_integer_type!(
-            data_type,
-            T => {
-                let array = array.as_primitive::<T>();
-                match width_bytes {
-                    1 => write::<T, 1>(array, base, head),
-                    2 => write::<T, 2>(array, base, head),
-                    4 => write::<T, 4>(array, base, head),
-                    _ => write::<T, 8>(array, base, head),
-                }
-            },
-            _ => unreachable!("only integer-like columns are stored as narrow codes")
-        );
-        rest = tail;
-    }
+    with_integer_type!(
+        data_type,
+        T => {
+            let array = array.as_primitive::<T>();
+            match width_bytes {
+                1 => write::<T, 1>(array, base, bytes),
+                2 => write::<T, 2>(array, base, bytes),
+                4 => write::<T, 4>(array, base, bytes),
+                _ => write::<T, 8>(array, base, bytes),
+            }
+        },
+        _ => unreachable!("only integer-like columns are stored as narrow codes")
+    );
 }
 
 fn write<T, const WIDTH: usize>(array: &PrimitiveArray<T>, base: i128, bytes: &mut [u8])
@@ -164,13 +251,7 @@ where
         let code = (value.to_wide() as u64).wrapping_sub(base);
         slot.copy_from_slice(&code.to_le_bytes()[..WIDTH]);
     }
-    if let Some(nulls) = array.nulls().filter(|n| n.null_count() > 0) {
-        for (row, slot) in slots.iter_mut().enumerate() {
-            if nulls.is_null(row) {
-                slot.fill(0);
-            }
-        }
-    }
+    clear_nulls(nulls_of(array).as_ref(), slots);
 }
 
 /// The values of `rows`.

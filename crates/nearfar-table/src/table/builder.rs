@@ -14,12 +14,12 @@ use super::sketches::SegmentSketches;
 use super::zeros::with_one_zero;
 use crate::error::TableError;
 use crate::placement::{ColumnPlacements, Storage};
-use crate::segment::encode_column;
+use crate::segment::ColumnBuilder;
 
 /// Rows of a full segment.
 pub const SEGMENT_ROWS: usize = 1 << 19;
 
-/// A segment of wide rows is full when its rows take this much unencoded.
+/// A segment of wide rows is full when its rows took this much in the batches that they came in.
 const SEGMENT_BYTES: u64 = 256 << 20;
 
 /// The type a column of `data_type` has as a table's column: strings become string views, and
@@ -43,15 +43,17 @@ pub fn stored_schema(schema: &Schema) -> SchemaRef {
     ))
 }
 
-/// Collects rows into full segments. At most one segment's rows are held unencoded, and no more than
-/// 256 MiB and a batch of them.
+/// Collects rows into full segments. At most one segment's rows wait, in about the memory that they take in it; no more
+/// than come in 256 MiB and a batch.
 #[derive(Debug)]
 pub struct TableBuilder {
     schema: SchemaRef,
     placements: ColumnPlacements,
     storage: Storage,
-    pending: Vec<RecordBatch>,
+    /// Those of the segment that is not full yet.
+    columns: Vec<ColumnBuilder>,
     pending_rows: usize,
+    /// Of the batches that they came in.
     pending_bytes: u64,
     segments: Vec<Arc<Segment>>,
     /// Since that was last taken.
@@ -64,10 +66,10 @@ impl TableBuilder {
     /// A builder for rows of `schema`, which [`stored_schema`] made.
     pub fn new(schema: SchemaRef, placements: ColumnPlacements, storage: Storage) -> Self {
         Self {
+            columns: columns_of(&schema),
             schema,
             placements,
             storage,
-            pending: Vec::new(),
             pending_rows: 0,
             pending_bytes: 0,
             segments: Vec::new(),
@@ -88,20 +90,31 @@ impl TableBuilder {
     /// Adds rows, columns in the order of the schema and of types that cast to its own.
     ///
     /// # Errors
-    /// A column with a value that does not cast, or a segment whose region is refused.
+    /// A column with a value that does not cast, or a segment whose region is refused. The builder is of no use then.
     pub fn push(&mut self, batch: &RecordBatch) -> Result<(), TableError> {
         let mut offset = 0;
         while offset < batch.num_rows() {
             let rows = (batch.num_rows() - offset).min(SEGMENT_ROWS - self.pending_rows);
             let slice = batch.slice(offset, rows);
-            self.pending_bytes += batch_bytes(&slice);
-            self.pending.push(slice);
-            self.pending_rows += rows;
+            self.hold(&slice)?;
             offset += rows;
             if self.pending_rows == SEGMENT_ROWS || self.pending_bytes >= SEGMENT_BYTES {
                 self.seal()?;
             }
         }
+        Ok(())
+    }
+
+    fn hold(&mut self, batch: &RecordBatch) -> Result<(), TableError> {
+        debug_assert_eq!(batch.num_columns(), self.columns.len());
+        let arrays = self.schema.fields().iter().zip(batch.columns());
+        let arrays = arrays.map(|(field, array)| stored_array(array, field.data_type()));
+        let arrays = arrays.collect::<Result<Vec<ArrayRef>, TableError>>()?;
+        for (column, array) in self.columns.iter_mut().zip(&arrays) {
+            column.push(array)?;
+        }
+        self.pending_bytes += batch_bytes(batch);
+        self.pending_rows += batch.num_rows();
         Ok(())
     }
 
@@ -122,11 +135,13 @@ impl TableBuilder {
     }
 
     fn seal(&mut self) -> Result<(), TableError> {
-        let batches = std::mem::take(&mut self.pending);
+        let columns = std::mem::replace(&mut self.columns, columns_of(&self.schema));
         let rows = std::mem::take(&mut self.pending_rows);
         self.pending_bytes = 0;
-        let columns = (0..self.schema.fields().len())
-            .map(|column| self.seal_column(column, &batches))
+        let fields = self.schema.fields().iter();
+        let columns = fields
+            .zip(columns)
+            .map(|(field, column)| self.seal_column(field, column))
             .collect::<Result<Vec<_>, _>>()?;
         let (columns, sketches) = columns.into_iter().unzip();
         let segment = Segment::new(rows, columns, SegmentSketches::InMemory(sketches));
@@ -142,24 +157,29 @@ impl TableBuilder {
 
     fn seal_column(
         &self,
-        column: usize,
-        batches: &[RecordBatch],
+        field: &Field,
+        column: ColumnBuilder,
     ) -> Result<(ColumnSlot, Option<DistinctSketch>), TableError> {
-        let field = self.schema.field(column);
-        let strict = CastOptions {
-            safe: false,
-            ..CastOptions::default()
-        };
-        let arrays: Vec<ArrayRef> = batches
-            .iter()
-            .map(|batch| {
-                let array = cast_with_options(batch.column(column), field.data_type(), &strict)?;
-                Ok(with_one_zero(array))
-            })
-            .collect::<Result<_, TableError>>()?;
         let target = self.storage.target(self.placements.of(field.name()));
-        let segment = encode_column(&arrays, field.data_type(), target)?;
+        let segment = column.finish(target)?;
         let (facts, sketch) = ColumnFacts::of(&segment);
         Ok((ColumnSlot::new(segment, facts), sketch))
     }
+}
+
+fn columns_of(schema: &Schema) -> Vec<ColumnBuilder> {
+    let fields = schema.fields().iter();
+    fields
+        .map(|field| ColumnBuilder::new(field.data_type()))
+        .collect()
+}
+
+/// The values as a table's column of `data_type` has them.
+fn stored_array(array: &ArrayRef, data_type: &DataType) -> Result<ArrayRef, TableError> {
+    let strict = CastOptions {
+        safe: false,
+        ..CastOptions::default()
+    };
+    let array = cast_with_options(array, data_type, &strict)?;
+    Ok(with_one_zero(array))
 }

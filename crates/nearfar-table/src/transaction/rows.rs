@@ -35,7 +35,7 @@ impl NewRows {
 }
 
 /// Collects the rows that one statement adds: for the delta, or as segments of their own when they
-/// are many. At most one segment's rows are held unencoded.
+/// are many. At most the rows of one segment wait to be stored.
 #[derive(Debug)]
 pub struct NewRowsBuilder {
     table: Arc<Table>,
