@@ -12,11 +12,13 @@ mod calendar;
 mod cases;
 mod cast;
 mod checked_expr;
+mod count;
 mod decimal;
 pub mod declared;
 mod error;
 mod extract;
 mod extremes;
+mod few_groups;
 mod frames;
 mod function;
 mod integers;
@@ -100,5 +102,5 @@ pub fn hidden_functions() -> Vec<ScalarUDF> {
 /// The same of aggregates.
 pub fn aggregates() -> Vec<AggregateUDF> {
     let [min, max] = extremes::extremes();
-    vec![sum::sum(), min, max]
+    vec![count::count(), sum::sum(), min, max]
 }

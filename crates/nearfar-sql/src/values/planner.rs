@@ -4,7 +4,6 @@
 use arrow::datatypes::{DataType, TimeUnit};
 use datafusion::common::DFSchema;
 use datafusion::error::Result;
-use datafusion::functions_aggregate::count::count_udaf;
 use datafusion::logical_expr::expr::{
     AggregateFunction, AggregateFunctionParams, WindowFunction, WindowFunctionParams,
 };
@@ -19,6 +18,7 @@ use datafusion::scalar::ScalarValue;
 use datafusion::sql::sqlparser::ast::BinaryOperator;
 use std::sync::Arc;
 
+use super::count::count;
 use super::decimal::{AVERAGE, MULTIPLY, PRODUCT_SCALE_MAX, scale_of};
 use super::declared;
 use super::extract::EXTRACT;
@@ -31,12 +31,14 @@ use super::sum::sum;
 #[derive(Debug)]
 pub struct ValuePlanner {
     sum: Arc<AggregateUDF>,
+    count: Arc<AggregateUDF>,
 }
 
 impl Default for ValuePlanner {
     fn default() -> Self {
         Self {
             sum: Arc::new(sum()),
+            count: Arc::new(count()),
         }
     }
 }
@@ -93,7 +95,7 @@ impl ExprPlanner for ValuePlanner {
         Ok(PlannerResult::Planned(average(
             &of(&raw.func),
             of(&self.sum),
-            of(&count_udaf()),
+            of(&self.count),
         )))
     }
 
@@ -126,7 +128,7 @@ impl ExprPlanner for ValuePlanner {
         Ok(PlannerResult::Planned(average(
             &of(raw.func_def.clone()),
             of(of_frames(&self.sum)),
-            of(of_frames(&count_udaf())),
+            of(of_frames(&self.count)),
         )))
     }
 }

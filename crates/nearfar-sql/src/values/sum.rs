@@ -15,6 +15,7 @@ use datafusion::scalar::ScalarValue;
 
 use super::decimal::exact;
 use super::error::ValueError;
+use super::few_groups::{FewGroups, Made};
 
 /// Decimals of so many digits can't be added up to more than 128 bits by any number of rows.
 const SAFE_PRECISION: u8 = 26;
@@ -122,7 +123,11 @@ impl AggregateUDFImpl for ExactSum {
         arguments: AccumulatorArgs<'_>,
     ) -> Result<Box<dyn GroupsAccumulator>> {
         let care = Care::of(&arguments);
-        let inner = self.inner.create_groups_accumulator(arguments)?;
+        let is_distinct = arguments.is_distinct;
+        let mut inner = self.inner.create_groups_accumulator(arguments)?;
+        if !is_distinct {
+            inner = Box::new(FewGroups::new(inner, Made::Sum));
+        }
         Ok(match care {
             Some(care) => Box::new(CarefulGroups { inner, care }),
             None => inner,

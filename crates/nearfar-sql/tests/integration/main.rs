@@ -17,6 +17,7 @@ mod definitions;
 mod durability;
 mod errors;
 mod examples;
+mod few_groups;
 mod files;
 mod full_disks;
 mod generic_plans;
