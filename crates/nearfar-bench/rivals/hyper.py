@@ -62,6 +62,16 @@ def status_bytes(process_folder, key):
     raise RuntimeError(f"{process_folder}/status does not tell {key}")
 
 
+def reset_peak(process_folder):
+    # A sandbox may refuse it, and the peak would be one of before.
+    try:
+        with open(os.path.join(process_folder, "clear_refs"), "w") as clear_refs:
+            clear_refs.write("5")
+        return True
+    except OSError:
+        return False
+
+
 def quoted(text):
     return "'" + text.replace("'", "''") + "'"
 
@@ -86,13 +96,26 @@ def load(request):
     }
 
 
-def query(request):
-    started = time.perf_counter()
+def run(sql):
     # To its end, without turning rows into Python objects.
-    with connection.execute_query(request["sql"]) as result:
+    with connection.execute_query(sql) as result:
         while result.next_row():
             pass
+
+
+def query(request):
+    started = time.perf_counter()
+    run(request["sql"])
     return {"reply": "ran", "seconds": time.perf_counter() - started}
+
+
+def measure(request):
+    engine = engine_process()
+    has_reset = reset_peak(engine)
+    before_bytes = status_bytes(engine, "VmRSS")
+    run(request["sql"])
+    peak_bytes = status_bytes(engine, "VmHWM") if has_reset else None
+    return {"reply": "measured", "before_bytes": before_bytes, "peak_bytes": peak_bytes}
 
 
 def save(request):
@@ -101,7 +124,7 @@ def save(request):
     return {"reply": "saved"}
 
 
-ACTIONS = {"load": load, "query": query, "save": save}
+ACTIONS = {"load": load, "query": query, "measure": measure, "save": save}
 answer({"reply": "ready", "version": f"Hyper {version('tableauhyperapi')}"})
 for line in sys.stdin:
     request = json.loads(line)

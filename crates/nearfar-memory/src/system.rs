@@ -518,8 +518,9 @@ impl MemorySystem {
         }
     }
 
-    /// Has heaps give back what they have freed, if those of `tier` hold any; whether they did.
-    pub(crate) fn reclaim(&self, tier: TierId) -> bool {
+    /// Has heaps give back to the operating system what they have freed and still hold, if those of `tier` hold any; whether they
+    /// were asked. What threads keep for their own next allocations stays.
+    pub fn reclaim(&self, tier: TierId) -> bool {
         let usage = self.usage(tier);
         let holds_free = usage.heap_bytes > usage.heap_live_bytes;
         if holds_free {

@@ -4,9 +4,11 @@ use std::fmt;
 use std::io::{self, BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use super::error::BenchError;
-use super::protocol::{Loaded, Reply, Request};
+use super::protocol::{Loaded, QueryMemory, Reply, Request};
 use super::serve::Role;
 
 /// A rival whose engine is not part of this program.
@@ -143,11 +145,18 @@ impl Processes {
     }
 }
 
+/// How long a process may take to end once nothing is asked of it any more: rivals remove their files then.
+const ENDS_IN: Duration = Duration::from_secs(5);
+
 /// A process that ends with its contender.
 struct Running(Child);
 
 impl Drop for Running {
     fn drop(&mut self) {
+        let begun = Instant::now();
+        while matches!(self.0.try_wait(), Ok(None)) && begun.elapsed() < ENDS_IN {
+            thread::sleep(Duration::from_millis(10));
+        }
         // A process that has already ended can't be killed, which is as well.
         let _ = self.0.kill();
         let _ = self.0.wait();
@@ -160,7 +169,7 @@ pub struct Contender {
     version: String,
     replies: Box<dyn BufRead + Send>,
     requests: Box<dyn Write + Send>,
-    /// Ends it.
+    /// Ends it. Dropped last: a process ends by itself when its requests do.
     _process: Option<Running>,
 }
 
@@ -244,6 +253,19 @@ impl Contender {
         })? {
             Reply::Ran { seconds } => Ok(seconds),
             other => Err(self.unexpected("query", &other)),
+        }
+    }
+
+    /// Runs a query once the contender has given back what memory it holds free, as far as it can; returns what it took.
+    ///
+    /// # Errors
+    /// As for [`Self::load`].
+    pub fn measure(&mut self, sql: &str) -> Result<QueryMemory, BenchError> {
+        match self.ask(&Request::Measure {
+            sql: sql.to_owned(),
+        })? {
+            Reply::Measured(memory) => Ok(memory),
+            other => Err(self.unexpected("measure", &other)),
         }
     }
 

@@ -5,8 +5,8 @@ use std::path::Path;
 use super::contender::{Contender, Launch, Rival, Who};
 use super::error::BenchError;
 use super::files::{read_answer, write_table};
-use super::outcome::{Comparison, ContenderLoads, Ended, Missed, QueryComparison};
-use super::protocol::Loaded;
+use super::outcome::{ComparedMemory, Comparison, ContenderLoads, Ended, Missed, QueryComparison};
+use super::protocol::{Loaded, QueryMemory};
 use super::run::{BenchEvent, BenchObserver, BenchOptions};
 use super::serve::Role;
 use crate::tpch::answer::Answers;
@@ -39,9 +39,17 @@ pub(super) struct Found {
 struct Alone {
     who: Who,
     version: String,
-    /// Answers and the seconds of each run, or why there are none.
-    queries: Vec<Result<(Answers, Vec<f64>), String>>,
+    /// What each query did, or why it did nothing.
+    queries: Vec<Result<QueryAlone, String>>,
     ended: Option<Ended>,
+}
+
+/// What one contender did with a query.
+struct QueryAlone {
+    answers: Answers,
+    /// Of each run.
+    seconds: Vec<f64>,
+    memory: QueryMemory,
 }
 
 /// One of the two that a query runs on in turn.
@@ -182,6 +190,9 @@ impl Field<'_> {
         if self.options.plan_anew {
             nearfar.query("SET plan_cache_mode = force_custom_plan")?;
         }
+        if let Some(bytes) = self.options.memory_limit_bytes {
+            nearfar.query(&format!("SET memory_limit = '{bytes}B'"))?;
+        }
         Ok(nearfar)
     }
 
@@ -241,10 +252,14 @@ impl Field<'_> {
         let mine = self.answers(nearfar, number, text)?;
         let theirs = self.answers(rival, number, text)?;
         self.agree(number, who, &mine, &theirs)?;
-        let query = self.in_turn(number, |side| match side {
+        let mut query = self.in_turn(number, |side| match side {
             Side::Nearfar => nearfar.query(text),
             Side::Rival => rival.query(text),
         })?;
+        query.memory = Some(ComparedMemory {
+            nearfar: nearfar.measure(text)?,
+            rival: rival.measure(text)?,
+        });
         self.observer.on(&BenchEvent::Compared {
             who,
             query: number,
@@ -351,6 +366,7 @@ impl Field<'_> {
             number,
             nearfar: Vec::new(),
             rival: Vec::new(),
+            memory: None,
         };
         for turn in 0..self.options.runs {
             let order = match turn % 2 {
@@ -390,14 +406,14 @@ impl Field<'_> {
         Ok(alone)
     }
 
-    /// The answer to a query, and the seconds of its runs.
+    /// The answer to a query, the seconds of its runs, and what one more takes.
     fn query_alone(
         &self,
         contender: &mut Contender,
         number: u8,
         text: &str,
-    ) -> Result<(Answers, Vec<f64>), BenchError> {
-        let answer = self.answers(contender, number, text)?;
+    ) -> Result<QueryAlone, BenchError> {
+        let answers = self.answers(contender, number, text)?;
         let runs = (0..self.options.runs).map(|_| contender.query(text));
         let seconds = runs.collect::<Result<Vec<f64>, _>>()?;
         self.observer.on(&BenchEvent::Timed {
@@ -405,7 +421,11 @@ impl Field<'_> {
             query: number,
             seconds: summary(seconds.iter().copied()).median,
         });
-        Ok((answer, seconds))
+        Ok(QueryAlone {
+            answers,
+            seconds,
+            memory: contender.measure(text)?,
+        })
     }
 
     fn pair(&self, nearfar: &Alone, rival: &Alone) -> Result<Comparison, BenchError> {
@@ -413,7 +433,7 @@ impl Field<'_> {
         let mut missed = Vec::new();
         let both = nearfar.queries.iter().zip(&rival.queries);
         for ((number, _), both) in self.texts.iter().zip(both) {
-            let ((mine, nearfar), (theirs, seconds)) = match both {
+            let (mine, theirs) = match both {
                 (Ok(mine), Ok(theirs)) => (mine, theirs),
                 (Err(reason), _) | (_, Err(reason)) => {
                     missed.push(Missed {
@@ -423,14 +443,18 @@ impl Field<'_> {
                     continue;
                 }
             };
-            if let Err(error) = self.agree(*number, rival.who, mine, theirs) {
+            if let Err(error) = self.agree(*number, rival.who, &mine.answers, &theirs.answers) {
                 missed.push(self.missed(error, rival.who, *number)?);
                 continue;
             }
             queries.push(QueryComparison {
                 number: *number,
-                nearfar: nearfar.clone(),
-                rival: seconds.clone(),
+                nearfar: mine.seconds.clone(),
+                rival: theirs.seconds.clone(),
+                memory: Some(ComparedMemory {
+                    nearfar: mine.memory,
+                    rival: theirs.memory,
+                }),
             });
         }
         Ok(Comparison {

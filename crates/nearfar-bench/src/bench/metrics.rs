@@ -6,6 +6,7 @@
 //! | `tpch_geomean_ratio_memtable`, `…_duckdb`, `…_hyper` | ratio | `rival_version` |
 //! | `tpch_geomean_ratio_best` | ratio | against the better rival in each query |
 //! | `tpch_query_ratio_memtable`, `…_duckdb`, `…_hyper` | ratio | `query`, `nearfar_seconds`, `rival_seconds`, their `_min` and `_max` |
+//! | `tpch_query_peak_ratio_memtable`, `…_duckdb`, `…_hyper` | ratio | resident memory at the peak of `query`, tables included: `nearfar_peak_bytes`, `nearfar_taken_bytes` (beyond the least that was resident before any of the queries), the same of the `rival` |
 //! | `load_ratio_datafusion` | ratio | `nearfar_seconds`, `datafusion_seconds`, `file_bytes` |
 //! | `load_seconds` | s | `contender` |
 //! | `load_peak_ratio` | ratio | `contender` |
@@ -23,7 +24,9 @@ use nearfar_measure::results::Metric;
 use serde_json::{Value, json};
 
 use super::contender::Rival;
-use super::outcome::{BenchOutcome, Comparison, ContenderLoads, QueryComparison, around};
+use super::outcome::{
+    BenchOutcome, ComparedMemory, Comparison, ContenderLoads, QueryComparison, around,
+};
 use super::serve::Role;
 use crate::tpch::Suite;
 
@@ -49,6 +52,7 @@ impl BenchOutcome {
             "rivals": rivals,
             "without": self.options.without,
             "plan anew": self.options.plan_anew,
+            "memory limit": self.options.memory_limit_bytes,
         })
     }
 
@@ -150,8 +154,33 @@ fn comparison_metrics(suite: Suite, rival: &str, comparison: &Comparison) -> Vec
         let reason = format!("{} ended in this query: {}", comparison.who, ended.reason);
         Metric::unavailable(&name, &reason, "ratio", MEASURED).with("query", ended.query)
     });
-    let all = std::iter::once(mean).chain(queries);
+    let memory_name = format!("{suite}_query_peak_ratio_{rival}");
+    let least = comparison.least_resident();
+    let memory = comparison.queries.iter().filter_map(|query| {
+        let metric = memory_metric(&memory_name, query.memory.as_ref()?, least);
+        Some(metric.with("query", query.number))
+    });
+    let all = std::iter::once(mean).chain(queries).chain(memory);
     all.chain(missed).chain(ended).collect()
+}
+
+fn memory_metric(name: &str, memory: &ComparedMemory, least: (u64, u64)) -> Metric {
+    let metric = match memory.peak_ratio() {
+        Some(ratio) => Metric::new(name, ratio, "ratio", MEASURED),
+        None => Metric::unavailable(name, "the kernel does not tell the peak", "ratio", MEASURED),
+    };
+    let sides = [
+        ("nearfar", memory.nearfar.peak_bytes, least.0),
+        ("rival", memory.rival.peak_bytes, least.1),
+    ];
+    sides
+        .into_iter()
+        .fold(metric, |metric, (who, peak, least)| {
+            let taken_bytes = peak.map(|peak| peak.saturating_sub(least));
+            metric
+                .with(&format!("{who}_peak_bytes"), peak)
+                .with(&format!("{who}_taken_bytes"), taken_bytes)
+        })
 }
 
 fn query_metric(name: &str, query: &QueryComparison) -> Metric {

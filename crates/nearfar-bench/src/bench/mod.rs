@@ -19,7 +19,7 @@ mod serve;
 pub use contender::{Contender, Launch, Processes, Rival, Who};
 pub use error::BenchError;
 pub use outcome::{
-    BenchOutcome, Comparison, ContenderLoads, Ended, Missed, QueryComparison, Turns,
+    BenchOutcome, ComparedMemory, Comparison, ContenderLoads, Ended, Missed, QueryComparison, Turns,
 };
 pub use run::{BenchEvent, BenchObserver, BenchOptions, compare};
 pub use serve::{Role, UnknownRole, serve};

@@ -4,7 +4,7 @@ use nearfar_measure::Summary;
 use std::collections::BTreeMap;
 
 use super::contender::{Rival, Who};
-use super::protocol::Loaded;
+use super::protocol::{Loaded, QueryMemory};
 use super::run::BenchOptions;
 use super::serve::Role;
 use crate::tpch::{geometric_mean, summary};
@@ -99,6 +99,26 @@ pub struct QueryComparison {
     pub nearfar: Vec<f64>,
     /// Seconds of each run on the rival, in turn with those on Nearfar or after all of them.
     pub rival: Vec<f64>,
+    /// What one more run took on each. None where both sides are Nearfar.
+    pub memory: Option<ComparedMemory>,
+}
+
+/// Memory of one query on Nearfar and on a rival.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ComparedMemory {
+    /// On Nearfar.
+    pub nearfar: QueryMemory,
+    /// On the rival.
+    pub rival: QueryMemory,
+}
+
+impl ComparedMemory {
+    /// Resident bytes at Nearfar's peak over those at the rival's, tables included. None where the kernel does not tell
+    /// one of them.
+    pub fn peak_ratio(&self) -> Option<f64> {
+        let (nearfar, rival) = self.nearfar.peak_bytes.zip(self.rival.peak_bytes)?;
+        Some(nearfar as f64 / rival as f64)
+    }
 }
 
 impl ContenderLoads {
@@ -151,6 +171,14 @@ impl QueryComparison {
 }
 
 impl Comparison {
+    /// The least that was resident before any of the queries on Nearfar, and on the rival: about what the tables take.
+    pub(super) fn least_resident(&self) -> (u64, u64) {
+        let memory = self.queries.iter().filter_map(|query| query.memory);
+        let before = memory.map(|memory| (memory.nearfar.before_bytes, memory.rival.before_bytes));
+        let least = |a: (u64, u64), b: (u64, u64)| (a.0.min(b.0), a.1.min(b.1));
+        before.reduce(least).unwrap_or_default()
+    }
+
     /// The geometric mean over the queries of the ratio of the medians, with the least and the
     /// largest of the geometric means over the runs.
     pub fn geometric_mean_ratio(&self) -> Summary {
@@ -220,6 +248,7 @@ mod tests {
             number,
             nearfar: vec![2.0],
             rival: vec![seconds],
+            memory: None,
         };
         Comparison {
             who: Who::Rival(rival),

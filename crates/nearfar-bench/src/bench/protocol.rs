@@ -28,6 +28,11 @@ pub enum Request {
         /// The query.
         sql: String,
     },
+    /// To give back to the operating system what memory it holds free, as far as it can, and then to run a query to its end.
+    Measure {
+        /// The query.
+        sql: String,
+    },
     /// To run a query and write its rows to a Parquet file.
     Save {
         /// The query.
@@ -58,6 +63,8 @@ pub enum Reply {
         /// The time it took.
         seconds: f64,
     },
+    /// The query ran, with so much memory.
+    Measured(QueryMemory),
     /// The file is written.
     Saved,
     /// The request could not be carried out.
@@ -82,6 +89,15 @@ pub struct Loaded {
     pub kept_bytes: BTreeMap<String, u64>,
 }
 
+/// Resident memory of a contender's process while it ran a query.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct QueryMemory {
+    /// What was resident before.
+    pub before_bytes: u64,
+    /// The most that was resident since then; none where the kernel does not tell.
+    pub peak_bytes: Option<u64>,
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -99,5 +115,10 @@ mod tests {
             panic!("{reply}")
         };
         assert_eq!((loaded.seconds, loaded.peak_bytes), (1.5, Some(3)));
+        let reply = r#"{"reply": "measured", "before_bytes": 5, "peak_bytes": 8}"#;
+        let Ok(Reply::Measured(memory)) = serde_json::from_str(reply) else {
+            panic!("{reply}")
+        };
+        assert_eq!((memory.before_bytes, memory.peak_bytes), (5, Some(8)));
     }
 }

@@ -36,6 +36,8 @@ pub struct BenchOptions {
     pub without: Vec<String>,
     /// Whether Nearfar plans a query each time that it runs, and does not keep the plan of its text.
     pub plan_anew: bool,
+    /// What the operators of one query of Nearfar may take; they spill the rest. The engine's own limit if none.
+    pub memory_limit_bytes: Option<u64>,
     /// The folder in which Parquet files are written, about 0.4 GB per scale factor; they are
     /// removed in the end. The system's for temporary files if none.
     pub directory: Option<PathBuf>,
@@ -64,6 +66,7 @@ impl BenchOptions {
             rivals: Vec::new(),
             without: Vec::new(),
             plan_anew: false,
+            memory_limit_bytes: None,
             directory: None,
         }
     }

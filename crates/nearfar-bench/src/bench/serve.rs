@@ -19,7 +19,7 @@ use tokio::runtime::Runtime;
 
 use super::files::write_answer;
 use super::memory::{buffer_bytes, peak_bytes, reset_peak, resident_bytes};
-use super::protocol::{Loaded, Reply, Request};
+use super::protocol::{Loaded, QueryMemory, Reply, Request};
 use crate::database::{Database, own_context};
 
 /// A contender that [`serve`] can be.
@@ -124,6 +124,7 @@ fn handle(role: Role, server: &mut Option<Server>, line: &str) -> Result<Reply, 
                 seconds: started.elapsed().as_secs_f64(),
             })
         }
+        (Request::Measure { sql }, Some(server)) => Ok(Reply::Measured(server.measure(sql)?)),
         (Request::Save { sql, path }, Some(server)) => {
             let (schema, batches) = server.collect(sql)?;
             write_answer(&path, &schema, &batches)?;
@@ -173,6 +174,20 @@ impl Server {
             kept_bytes,
         };
         Ok((Self { runtime, database }, loaded))
+    }
+
+    /// Runs a query once what the heaps hold free was given back, and says what it took.
+    fn measure(&self, sql: String) -> Result<QueryMemory, Failure> {
+        if let Database::Nearfar(session) = &self.database {
+            session.engine().storage().system.reclaim(TierId::NEAR);
+        }
+        let has_reset = reset_peak().is_ok();
+        let before_bytes = resident_bytes()?;
+        self.collect(sql)?;
+        Ok(QueryMemory {
+            before_bytes,
+            peak_bytes: has_reset.then(peak_bytes).transpose()?,
+        })
     }
 
     /// Runs a query on the runtime's threads alone.

@@ -45,6 +45,7 @@ fn small() -> BenchOptions {
         rivals: vec![Rival::DuckDb],
         without: Vec::new(),
         plan_anew: false,
+        memory_limit_bytes: None,
         directory: None,
     }
 }
@@ -102,6 +103,7 @@ fn contenders_apart_are_compared_too() {
         load_runs: 2,
         turns: Turns::Apart,
         rivals: Vec::new(),
+        memory_limit_bytes: Some(64 << 20),
         ..small()
     };
     let outcome = compare(&options, &Threads, &()).expect("a comparison");
@@ -109,6 +111,10 @@ fn contenders_apart_are_compared_too() {
         panic!("{outcome:?}")
     };
     assert_eq!(comparison.queries.len(), 3);
+    // Contenders share a process here: that there is a figure is all that it says.
+    let memory = comparison.queries.iter().map(|query| query.memory);
+    let peaks = memory.map(|memory| memory.expect("measured").nearfar);
+    assert!(peaks.into_iter().all(|memory| memory.before_bytes > 0));
     assert!(outcome.loads.iter().all(|loads| loads.loads.len() == 2));
     let metrics = outcome.metrics();
     assert!(
@@ -158,8 +164,8 @@ impl Launch for ShortLived {
         let (from_contender, replies) = pipe().expect("a pipe");
         std::thread::spawn(move || serve(Role::MemTable, BufReader::new(heard), replies));
         std::thread::spawn(move || {
-            // The load, and the answer and two runs of the first query.
-            for line in BufReader::new(requests).lines().take(4) {
+            // The load, and the answer, two runs and the memory of the first query.
+            for line in BufReader::new(requests).lines().take(5) {
                 writeln!(ear, "{}", line.expect("a line")).expect("heard");
             }
         });

@@ -123,6 +123,9 @@ pub struct ComparisonArgs {
     /// Have Nearfar plan a query each time that it runs, instead of keeping the plan of a text that comes again.
     #[arg(long)]
     pub plan_anew: bool,
+    /// Most memory that the joins, sorts and aggregates of one query of Nearfar may take: the rest is spilled.
+    #[arg(long, value_name = "BYTES")]
+    pub memory_limit: Option<ByteSize>,
     /// The interpreter of rivals that are Python packages.
     #[arg(long, value_name = "PROGRAM", default_value = "python3")]
     pub python: PathBuf,

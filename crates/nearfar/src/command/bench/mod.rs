@@ -90,6 +90,7 @@ fn run_comparison(suite: Suite, args: &ComparisonArgs) -> anyhow::Result<()> {
         rivals: args.rivals.clone(),
         without: args.without.clone(),
         plan_anew: args.plan_anew,
+        memory_limit_bytes: args.memory_limit.map(|limit| limit.0),
         directory: Some(folder.path().to_owned()),
     };
     let launcher = Processes {

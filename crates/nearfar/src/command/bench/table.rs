@@ -70,22 +70,43 @@ fn write_queries(comparison: &Comparison, rival: &str, out: &mut dyn Write) -> i
 }
 
 fn queries(comparison: &Comparison, rival: &str) -> Grid {
-    let mut grid = Grid::new([
+    let mut columns = vec![
         ("query", Align::Left),
         ("Nearfar", Align::Right),
         (rival, Align::Right),
         ("ratio", Align::Right),
         ("over the runs", Align::Right),
-    ]);
+    ];
+    // Memory is measured beside others only.
+    if comparison
+        .queries
+        .iter()
+        .any(|query| query.memory.is_some())
+    {
+        columns.extend([
+            ("Nearfar's peak", Align::Right),
+            ("peak ratio", Align::Right),
+        ]);
+    }
+    let mut grid = Grid::new(columns);
     for query in &comparison.queries {
         let ratio = query.ratio();
-        grid.row([
+        let mut row = vec![
             format!("q{}", query.number),
             milliseconds(&query.nearfar_summary()),
             milliseconds(&query.rival_summary()),
             format!("{:.2}", ratio.median),
             range(&ratio),
-        ]);
+        ];
+        if let Some(memory) = &query.memory {
+            let peak = memory
+                .nearfar
+                .peak_bytes
+                .map(|bytes| Bytes(bytes).to_string());
+            let ratio = memory.peak_ratio().map(|ratio| format!("{ratio:.2}"));
+            row.extend([peak, ratio].map(|shown| shown.unwrap_or_else(|| "-".to_owned())));
+        }
+        grid.row(row);
     }
     let mean = comparison.geometric_mean_ratio();
     let (median, range) = (format!("{:.3}", mean.median), range(&mean));
