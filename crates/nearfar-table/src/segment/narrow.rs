@@ -113,11 +113,18 @@ impl NarrowValues {
         let (low, largest) = base_and_largest(bounds)?;
         let width_bytes = Codes::width_bytes(largest);
         let mut bytes = MutableBuffer::from_len_zeroed(array.len() * width_bytes);
-        write_codes(array, data_type, low, width_bytes, bytes.as_slice_mut());
+        let nulls = nulls_of(array);
+        write_codes(
+            (array, nulls.as_ref()),
+            data_type,
+            low,
+            width_bytes,
+            bytes.as_slice_mut(),
+        );
         Some(Self {
             bounds,
             codes: Codes::from_buffer(bytes.into(), width_bytes),
-            nulls: nulls_of(array),
+            nulls,
         })
     }
 
@@ -215,10 +222,10 @@ where
         .reduce(merge)
 }
 
-/// Writes the codes of `array` relative to `base` into `bytes`, `width_bytes` each; nulls are
-/// written as 0.
+/// Writes the codes of `array`, which has these nulls, relative to `base` into `bytes`, `width_bytes`
+/// each; nulls are written as 0.
 fn write_codes(
-    array: &ArrayRef,
+    (array, nulls): (&ArrayRef, Option<&NullBuffer>),
     data_type: &DataType,
     base: i128,
     width_bytes: usize,
@@ -229,18 +236,22 @@ fn write_codes(
         T => {
             let array = array.as_primitive::<T>();
             match width_bytes {
-                1 => write::<T, 1>(array, base, bytes),
-                2 => write::<T, 2>(array, base, bytes),
-                4 => write::<T, 4>(array, base, bytes),
-                _ => write::<T, 8>(array, base, bytes),
+                1 => write::<T, 1>(array, nulls, base, bytes),
+                2 => write::<T, 2>(array, nulls, base, bytes),
+                4 => write::<T, 4>(array, nulls, base, bytes),
+                _ => write::<T, 8>(array, nulls, base, bytes),
             }
         },
         _ => unreachable!("only integer-like columns are stored as narrow codes")
     );
 }
 
-fn write<T, const WIDTH: usize>(array: &PrimitiveArray<T>, base: i128, bytes: &mut [u8])
-where
+fn write<T, const WIDTH: usize>(
+    array: &PrimitiveArray<T>,
+    nulls: Option<&NullBuffer>,
+    base: i128,
+    bytes: &mut [u8],
+) where
     T: ArrowPrimitiveType,
     T::Native: Integer,
 {
@@ -251,7 +262,7 @@ where
         let code = (value.to_wide() as u64).wrapping_sub(base);
         slot.copy_from_slice(&code.to_le_bytes()[..WIDTH]);
     }
-    clear_nulls(nulls_of(array).as_ref(), slots);
+    clear_nulls(nulls, slots);
 }
 
 /// The values of `rows`.
