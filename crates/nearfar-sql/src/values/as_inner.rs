@@ -45,7 +45,52 @@ macro_rules! as_inner {
         ) -> bool {
             self.inner.groups_accumulator_supported(arguments)
         }
+
+        fn is_nullable(&self) -> bool {
+            self.inner.is_nullable()
+        }
+
+        fn default_value(
+            &self,
+            data_type: &arrow::datatypes::DataType,
+        ) -> datafusion::error::Result<datafusion::scalar::ScalarValue> {
+            self.inner.default_value(data_type)
+        }
+
+        fn state_fields(
+            &self,
+            arguments: datafusion::logical_expr::function::StateFieldsArgs<'_>,
+        ) -> datafusion::error::Result<Vec<arrow::datatypes::FieldRef>> {
+            self.inner.state_fields(arguments)
+        }
+
+        fn reverse_expr(&self) -> datafusion::logical_expr::ReversedUDAF {
+            datafusion::logical_expr::ReversedUDAF::Identical
+        }
     };
 }
 
-pub(super) use as_inner;
+/// The same of what is told of a function, and of its value.
+macro_rules! told_as_inner {
+    () => {
+        fn value_from_stats(
+            &self,
+            statistics: &datafusion::logical_expr::StatisticsArgs<'_>,
+        ) -> Option<datafusion::scalar::ScalarValue> {
+            self.inner.value_from_stats(statistics)
+        }
+
+        fn set_monotonicity(
+            &self,
+            data_type: &arrow::datatypes::DataType,
+        ) -> datafusion::logical_expr::SetMonotonicity {
+            self.inner.inner().set_monotonicity(data_type)
+        }
+
+        fn documentation(&self) -> Option<&datafusion::logical_expr::Documentation> {
+            self.inner.documentation()
+        }
+    };
+}
+
+pub(super) use {as_inner, told_as_inner};

@@ -1,17 +1,12 @@
 //! `count`, which adds up the rows of a batch before it adds them to its groups.
 
-use arrow::datatypes::{DataType, FieldRef};
 use datafusion::error::Result;
 use datafusion::functions_aggregate::count::count_udaf;
-use datafusion::logical_expr::function::{AccumulatorArgs, StateFieldsArgs};
-use datafusion::logical_expr::{
-    AggregateUDF, AggregateUDFImpl, Documentation, GroupsAccumulator, ReversedUDAF,
-    SetMonotonicity, StatisticsArgs,
-};
-use datafusion::scalar::ScalarValue;
+use datafusion::logical_expr::function::AccumulatorArgs;
+use datafusion::logical_expr::{AggregateUDF, AggregateUDFImpl, GroupsAccumulator};
 use std::sync::Arc;
 
-use super::as_inner::as_inner;
+use super::as_inner::{as_inner, told_as_inner};
 use super::few_groups::{FewGroups, Made};
 
 /// The aggregate function.
@@ -29,14 +24,7 @@ struct Count {
 
 impl AggregateUDFImpl for Count {
     as_inner!();
-
-    fn is_nullable(&self) -> bool {
-        self.inner.is_nullable()
-    }
-
-    fn state_fields(&self, arguments: StateFieldsArgs<'_>) -> Result<Vec<FieldRef>> {
-        self.inner.state_fields(arguments)
-    }
+    told_as_inner!();
 
     fn create_groups_accumulator(
         &self,
@@ -48,25 +36,5 @@ impl AggregateUDFImpl for Count {
             true => inner,
             false => Box::new(FewGroups::new(inner, Made::Count)),
         })
-    }
-
-    fn reverse_expr(&self) -> ReversedUDAF {
-        ReversedUDAF::Identical
-    }
-
-    fn default_value(&self, data_type: &DataType) -> Result<ScalarValue> {
-        self.inner.default_value(data_type)
-    }
-
-    fn value_from_stats(&self, statistics: &StatisticsArgs<'_>) -> Option<ScalarValue> {
-        self.inner.value_from_stats(statistics)
-    }
-
-    fn set_monotonicity(&self, data_type: &DataType) -> SetMonotonicity {
-        self.inner.inner().set_monotonicity(data_type)
-    }
-
-    fn documentation(&self) -> Option<&Documentation> {
-        self.inner.documentation()
     }
 }

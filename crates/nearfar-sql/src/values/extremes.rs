@@ -9,15 +9,11 @@ use datafusion::error::Result;
 use datafusion::functions_aggregate::min_max::{max_udaf, min_udaf};
 use datafusion::logical_expr::function::AccumulatorArgs;
 use datafusion::logical_expr::utils::AggregateOrderSensitivity;
-use datafusion::logical_expr::{
-    AggregateUDF, AggregateUDFImpl, Documentation, GroupsAccumulator, ReversedUDAF,
-    SetMonotonicity, StatisticsArgs,
-};
-use datafusion::scalar::ScalarValue;
+use datafusion::logical_expr::{AggregateUDF, AggregateUDFImpl, GroupsAccumulator};
 use datafusion_functions_aggregate_common::aggregate::groups_accumulator::prim_op::PrimitiveGroupsAccumulator;
 use std::sync::Arc;
 
-use super::as_inner::as_inner;
+use super::as_inner::{as_inner, told_as_inner};
 
 /// The aggregate functions.
 pub fn extremes() -> [AggregateUDF; 2] {
@@ -65,6 +61,7 @@ macro_rules! of_groups {
 
 impl AggregateUDFImpl for Extreme {
     as_inner!();
+    told_as_inner!();
 
     fn create_groups_accumulator(
         &self,
@@ -82,23 +79,7 @@ impl AggregateUDFImpl for Extreme {
         AggregateOrderSensitivity::Insensitive
     }
 
-    fn reverse_expr(&self) -> ReversedUDAF {
-        ReversedUDAF::Identical
-    }
-
     fn is_descending(&self) -> Option<bool> {
         self.inner.is_descending()
-    }
-
-    fn value_from_stats(&self, statistics: &StatisticsArgs<'_>) -> Option<ScalarValue> {
-        self.inner.value_from_stats(statistics)
-    }
-
-    fn set_monotonicity(&self, data_type: &DataType) -> SetMonotonicity {
-        self.inner.inner().set_monotonicity(data_type)
-    }
-
-    fn documentation(&self) -> Option<&Documentation> {
-        self.inner.documentation()
     }
 }

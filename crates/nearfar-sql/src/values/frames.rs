@@ -4,12 +4,10 @@
 //! has none, comes before those with some; and a count of the last rows for rising, which falls where a partition
 //! begins, or where nulls come. It would leave out sorts by them.
 
-use arrow::datatypes::{DataType, FieldRef};
 use datafusion::error::Result;
-use datafusion::logical_expr::function::{AccumulatorArgs, StateFieldsArgs};
+use datafusion::logical_expr::function::AccumulatorArgs;
 use datafusion::logical_expr::utils::AggregateOrderSensitivity;
-use datafusion::logical_expr::{AggregateUDF, AggregateUDFImpl, GroupsAccumulator, ReversedUDAF};
-use datafusion::scalar::ScalarValue;
+use datafusion::logical_expr::{AggregateUDF, AggregateUDFImpl, GroupsAccumulator};
 use std::sync::Arc;
 
 use super::as_inner::as_inner;
@@ -40,14 +38,6 @@ struct OfFrames {
 impl AggregateUDFImpl for OfFrames {
     as_inner!();
 
-    fn is_nullable(&self) -> bool {
-        self.inner.is_nullable()
-    }
-
-    fn default_value(&self, data_type: &DataType) -> Result<ScalarValue> {
-        self.inner.default_value(data_type)
-    }
-
     fn create_groups_accumulator(
         &self,
         arguments: AccumulatorArgs<'_>,
@@ -55,15 +45,7 @@ impl AggregateUDFImpl for OfFrames {
         self.inner.create_groups_accumulator(arguments)
     }
 
-    fn state_fields(&self, arguments: StateFieldsArgs<'_>) -> Result<Vec<FieldRef>> {
-        self.inner.state_fields(arguments)
-    }
-
     fn order_sensitivity(&self) -> AggregateOrderSensitivity {
         self.inner.order_sensitivity()
-    }
-
-    fn reverse_expr(&self) -> ReversedUDAF {
-        ReversedUDAF::Identical
     }
 }
