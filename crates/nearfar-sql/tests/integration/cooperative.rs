@@ -1,11 +1,13 @@
 //! Scans of far data that run concurrently, and read it once.
 
-use super::support::{options, region_bytes, run, try_run, two_tiers, value};
+use super::support::{
+    eventually_left, far_scans, options, region_bytes, run, try_run, two_tiers, value,
+};
 use arrow::util::pretty::pretty_format_batches;
 use futures::StreamExt;
 use nearfar_memory::{Budgets, Placement, Region, RegionOptions};
 use nearfar_sql::engine::{Engine, EngineOptions, RowStream, Session, StatementResult};
-use nearfar_table::traffic::{Moved, Task};
+use nearfar_table::traffic::Moved;
 use nearfar_topology::Profile;
 use std::sync::Arc;
 use std::time::Duration;
@@ -48,11 +50,6 @@ async fn fill(session: &Session) {
     assert!(parts >= PARTS, "{parts} parts");
 }
 
-fn far_scans(engine: &Engine) -> Moved {
-    let far = engine.tier("far").expect("a far tier");
-    engine.traffic().moved(far, Task::Scan)
-}
-
 /// What is read and saved by what follows.
 fn since(engine: &Engine, before: Moved) -> (u64, u64) {
     let now = far_scans(engine);
@@ -60,17 +57,6 @@ fn since(engine: &Engine, before: Moved) -> (u64, u64) {
         now.read_bytes - before.read_bytes,
         now.saved_bytes - before.saved_bytes,
     )
-}
-
-/// Waits until regions have no more than these bytes: what was given up ends at its next batch.
-async fn eventually_left(engine: &Engine, bytes: u64) {
-    for _ in 0..6_000 {
-        if region_bytes(engine) <= bytes {
-            return;
-        }
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
-    panic!("{} bytes of regions are left", region_bytes(engine));
 }
 
 async fn rows_of(session: &Session, sql: &str) -> RowStream {
@@ -127,7 +113,7 @@ async fn scans_that_run_side_by_side_read_far_columns_once() {
         saved > alone / 2 && read < 2 * alone,
         "{read} read, {saved} saved of {alone}"
     );
-    eventually_left(&engine, empty).await;
+    eventually_left(empty, || region_bytes(&engine)).await;
     let traffic = "SELECT sum(saved_bytes) FROM nearfar.traffic WHERE tier = 'far'";
     assert_eq!(value(&session, traffic).await, saved.to_string());
 }
@@ -206,7 +192,7 @@ async fn copies_go_with_the_scans_that_are_given_up() {
     );
     drop(second);
     drop(first);
-    eventually_left(&engine, empty).await;
+    eventually_left(empty, || region_bytes(&engine)).await;
 }
 
 #[tokio::test]

@@ -5,6 +5,7 @@ use nearfar_durable::log::DataOptions;
 use nearfar_memory::{Budgets, PageSize, TierId};
 use nearfar_sql::engine::{Engine, EngineOptions, Session, StatementResult};
 use nearfar_sql::error::EngineError;
+use nearfar_table::traffic::{Moved, Task};
 use nearfar_topology::{Profile, Topology};
 use std::path::Path;
 use std::sync::Arc;
@@ -67,6 +68,12 @@ pub fn far_bytes(engine: &Engine) -> u64 {
         .map_or(0, |far: TierId| engine.system().usage(far).region_bytes)
 }
 
+/// What scans have moved of the far tier.
+pub fn far_scans(engine: &Engine) -> Moved {
+    let far = engine.tier("far").expect("a far tier");
+    engine.traffic().moved(far, Task::Scan)
+}
+
 /// The answer to `sql`, which is the same with a setting off and on.
 pub async fn same_without(session: &Session, setting: &str, sql: &str) -> String {
     run(session, &format!("SET {setting} = off")).await;
@@ -119,11 +126,16 @@ pub async fn value(session: &Session, sql: &str) -> String {
 
 /// Waits until no region is left: what was given up ends at its next batch.
 pub async fn eventually_empty(engine: &Engine) {
+    eventually_left(0, || region_bytes(engine)).await;
+}
+
+/// Waits until no more than `bytes` are left: what queries and index workers have begun ends first.
+pub async fn eventually_left(bytes: u64, left: impl Fn() -> u64) {
     for _ in 0..6_000 {
-        if region_bytes(engine) == 0 {
+        if left() <= bytes {
             return;
         }
         tokio::time::sleep(std::time::Duration::from_millis(10)).await;
     }
-    panic!("{} bytes of regions are left", region_bytes(engine));
+    panic!("{} bytes of regions are left", left());
 }

@@ -201,25 +201,26 @@ impl Shared {
             if state.is_ended {
                 return None;
             }
-            let now = Instant::now();
+            if number >= self.count.load(Relaxed) {
+                self.changed.wait(&mut state);
+                continue;
+            }
             let wanting = state.indexes.iter_mut().filter(|entry| !entry.is_taken);
             let wanting = wanting.filter_map(|entry| {
                 let index = entry.index.upgrade()?;
                 index.wants_turn().then_some((entry, index))
             });
-            let next = wanting.min_by_key(|(entry, _)| entry.due);
-            let is_resting = number >= self.count.load(Relaxed);
-            match next {
-                Some((entry, index)) if !is_resting && entry.due <= now => {
+            match wanting.min_by_key(|(entry, _)| entry.due) {
+                Some((entry, index)) if entry.due <= Instant::now() => {
                     entry.is_taken = true;
                     return Some((Weak::clone(&entry.index), index));
                 }
-                Some((entry, index)) if !is_resting => {
+                Some((entry, index)) => {
                     let due = entry.due;
                     drop(index);
                     self.changed.wait_until(&mut state, due);
                 }
-                _ => self.changed.wait(&mut state),
+                None => self.changed.wait(&mut state),
             }
         }
     }
@@ -316,6 +317,21 @@ mod tests {
         workers.set_count(1);
         use_it(&index, &workers);
         wait_for_turns(&index, 2);
+    }
+
+    #[test]
+    fn threads_at_rest_keep_no_index() {
+        let workers = IndexWorkers::default();
+        let index = Arc::new(Counted::default());
+        workers.add(Arc::downgrade(&index) as _);
+        workers.set_count(0);
+        use_it(&index, &workers);
+        thread::sleep(Duration::from_millis(50));
+        let began = Instant::now();
+        while Arc::strong_count(&index) > 1 {
+            assert!(began.elapsed() < Duration::from_secs(60), "it is kept");
+            thread::sleep(Duration::from_millis(5));
+        }
     }
 
     #[test]
