@@ -142,12 +142,12 @@ impl TableSummary {
         };
         let all = (!is_small).then(|| counted.of(delta_rows, count_all));
         let of = |(index, column): (usize, &ColumnSummary)| {
-            let main = (!parts.is_empty()).then_some(column);
+            let of_main = (!parts.is_empty()).then_some((column, main.rows));
             let estimate = match &all {
                 Some(counts) => counts[index],
                 None => (column.distinct, column.distinct_exact && delta.is_empty()),
             };
-            ColumnSummary::changed((main, column.order), index, delta, (rows, estimate))
+            ColumnSummary::changed((of_main, column.order), index, delta, (rows, estimate))
         };
         Self {
             rows,
@@ -173,11 +173,12 @@ impl ColumnSummary {
     fn of(column: usize, parts: &[Part], estimate: DistinctCount) -> Self {
         let facts = || facts(column, parts);
         let order = overall_order(parts, column);
-        let bounds = merge(facts().map(|f| f.bounds));
+        let valued = || facts_of_values(column, parts);
+        let bounds = merge(valued().map(|f| f.bounds));
         let (distinct, distinct_exact) = distinct(estimate, order, bounds, rows(parts));
         Self {
             bounds,
-            string_bounds: merge(facts().map(|f| f.string_bounds.clone())),
+            string_bounds: merge(valued().map(|f| f.string_bounds.clone())),
             null_count: facts().map(|f| f.null_count).sum(),
             distinct,
             distinct_exact,
@@ -186,29 +187,28 @@ impl ColumnSummary {
     }
 
     fn changed(
-        (main, order): (Option<&Self>, Order),
+        (main, order): (Option<(&Self, usize)>, Order),
         column: usize,
         delta: &[Part],
         (rows, estimate): (usize, DistinctCount),
     ) -> Self {
-        let facts = || facts(column, delta);
-        let bounds = merge(
-            main.map(|m| m.bounds)
-                .into_iter()
-                .chain(facts().map(|f| f.bounds)),
-        );
-        let main_strings = main.map(|m| m.string_bounds.clone());
-        let strings = facts().map(|f| f.string_bounds.clone());
+        let valued = || facts_of_values(column, delta);
+        let main_valued = main.filter(|(main, rows)| main.null_count < *rows);
+        let main_bounds = main_valued.map(|(main, _)| main.bounds);
+        let bounds = merge(main_bounds.into_iter().chain(valued().map(|f| f.bounds)));
+        let main_strings = main_valued.map(|(main, _)| main.string_bounds.clone());
+        let strings = valued().map(|f| f.string_bounds.clone());
         let order = match delta.is_empty() {
             true => order,
             false => Order::Unordered,
         };
         let (distinct, distinct_exact) = distinct(estimate, order, bounds, rows);
-        let main_nulls = main.map_or(0, |main| main.null_count);
+        let main_nulls = main.map_or(0, |(main, _)| main.null_count);
+        let delta_nulls = facts(column, delta).map(|f| f.null_count);
         Self {
             bounds,
             string_bounds: merge(main_strings.into_iter().chain(strings)),
-            null_count: main_nulls + facts().map(|f| f.null_count).sum::<usize>(),
+            null_count: main_nulls + delta_nulls.sum::<usize>(),
             distinct,
             distinct_exact,
             order,
@@ -220,6 +220,16 @@ fn facts(column: usize, parts: &[Part]) -> impl Iterator<Item = &ColumnFacts> {
     parts
         .iter()
         .map(move |part| part.segment.columns()[column].facts())
+}
+
+/// The facts of those parts that have any value: parts of nulls alone have no bounds, and change those of no others.
+fn facts_of_values(column: usize, parts: &[Part]) -> impl Iterator<Item = &ColumnFacts> {
+    let facts = parts.iter().map(move |part| {
+        let facts = part.segment.columns()[column].facts();
+        (facts, part.segment.rows())
+    });
+    let valued = facts.filter(|(facts, rows)| facts.null_count < *rows);
+    valued.map(|(facts, _)| facts)
 }
 
 fn rows(parts: &[Part]) -> usize {
