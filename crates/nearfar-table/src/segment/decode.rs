@@ -129,8 +129,8 @@ impl ColumnSegment {
         Ok(make_array(data))
     }
 
-    /// The validity of `rows`; nothing where none is null.
-    fn nulls_of(&self, rows: RowSet<'_>) -> Option<NullBuffer> {
+    /// The validity of `rows`; nothing where the column has no nulls.
+    pub fn nulls_of(&self, rows: RowSet<'_>) -> Option<NullBuffer> {
         let nulls = self.nulls()?;
         Some(match rows {
             RowSet::Run { start, len } => nulls.slice(start, len),

@@ -16,6 +16,23 @@ pub enum RowSet<'a> {
     Positions(&'a [u32]),
 }
 
+impl<'a> RowSet<'a> {
+    /// The rows in sets of so many, the last of what is left.
+    pub fn chunks(self, rows: usize) -> impl Iterator<Item = RowSet<'a>> {
+        let starts = (0..self.len()).step_by(rows);
+        starts.map(move |from| {
+            let len = rows.min(self.len() - from);
+            match self {
+                Self::Run { start, .. } => RowSet::Run {
+                    start: start + from,
+                    len,
+                },
+                Self::Positions(positions) => RowSet::Positions(&positions[from..from + len]),
+            }
+        })
+    }
+}
+
 impl RowSet<'_> {
     /// Number of rows.
     pub fn len(&self) -> usize {
@@ -28,6 +45,14 @@ impl RowSet<'_> {
     /// Whether there are no rows.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
+    }
+
+    /// The row at a place below [`Self::len`].
+    pub fn row(&self, at: usize) -> usize {
+        match self {
+            Self::Run { start, .. } => start + at,
+            Self::Positions(positions) => positions[at] as usize,
+        }
     }
 
     /// The smallest run that holds all rows.

@@ -1,23 +1,25 @@
 //! Every encoding gives back what it was given, whole, in part, and after a move.
 
 use arrow::array::{
-    Array, ArrayRef, BooleanArray, Date32Array, Decimal128Array, Float64Array, Int64Array,
+    Array, ArrayRef, AsArray, BooleanArray, Date32Array, Decimal128Array, Float64Array, Int64Array,
     ListArray, StringViewArray, TimestampMillisecondArray, UInt32Array, UInt64Array,
 };
 use arrow::compute::take;
-use arrow::datatypes::{DataType, Int32Type};
+use arrow::datatypes::{DataType, Decimal128Type, Int32Type};
 use nearfar_memory::{
     Budgets, MemorySystem, OverBudget, PageSize, Placement, RegionOptions, TierId, TierKind,
     TierSpec,
 };
 use nearfar_model::{BandwidthShare, EmulatedTier, EmulationParameters, Native};
 use proptest::prelude::*;
+use std::collections::{HashMap, HashSet};
 use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::{
-    ColumnSegment, Encoding, EncodingKind, Ranges, RowSet, Selector, Target, Verdict, encode_column,
+    ColumnSegment, Encoding, EncodingKind, Ranges, RowSet, Selector, Target, Verdict,
+    encode_column, integer_array, is_integer_like,
 };
 use crate::tier_models::TierModels;
 
@@ -72,7 +74,51 @@ fn check(array: &ArrayRef, segment: &ColumnSegment) {
         let positions: Vec<u32> = (0..rows as u32).step_by(step).collect();
         let expected = take(array, &UInt32Array::from(positions.clone()), None).expect("taken");
         assert_eq!(&read(RowSet::Positions(&positions)), &expected);
+        check_integers(&expected, segment, RowSet::Positions(&positions));
+        check_places(&expected, segment, RowSet::Positions(&positions));
     }
+}
+
+/// The same rows of a segment as integers, 64 bits of each, are those of `array`.
+fn check_integers(array: &ArrayRef, segment: &ColumnSegment, rows: RowSet<'_>) {
+    if !is_integer_like(array.data_type()) {
+        return;
+    }
+    let read = segment.read_integers(rows, array.data_type());
+    let read = read.expect("integers").into_iter();
+    let nulls = segment.nulls_of(rows);
+    let read = read.enumerate().map(|(row, value)| {
+        let is_null = nulls.as_ref().is_some_and(|nulls| nulls.is_null(row));
+        (!is_null).then_some(i128::from(value))
+    });
+    let again = integer_array(read, array.data_type());
+    let is_long = |value: &i128| i64::try_from(*value).is_err();
+    let decimals = array.as_primitive_opt::<Decimal128Type>();
+    if !decimals.is_some_and(|all| all.values().iter().any(is_long)) {
+        assert_eq!(&again, array);
+    }
+}
+
+/// Rows of a segment have the same place where, and only where, they have the same value.
+fn check_places(array: &ArrayRef, segment: &ColumnSegment, rows: RowSet<'_>) {
+    let Some(places) = segment.read_places(rows) else {
+        return;
+    };
+    let count = segment.place_count().expect("places");
+    let mut at_place: HashMap<u32, ArrayRef> = HashMap::new();
+    for (row, place) in places.iter().enumerate() {
+        assert!(*place < count);
+        let value = array.slice(row, 1);
+        assert_eq!(
+            at_place.entry(*place).or_insert_with(|| Arc::clone(&value)),
+            &value
+        );
+    }
+    let values: HashSet<String> = at_place
+        .values()
+        .map(|value| format!("{value:?}"))
+        .collect();
+    assert_eq!(values.len(), at_place.len());
 }
 
 fn check_with_moves(array: &ArrayRef) -> EncodingKind {
