@@ -42,6 +42,7 @@ use crate::foreign::GUARDED_FILES;
 use crate::interrupt;
 use crate::memory::{Charge, QueryMemory};
 use crate::operators::key_join::KeyJoins;
+use crate::operators::scan_aggregate::ScanAggregates;
 use crate::operators::windows::SortedWindows;
 use crate::optimize::{
     ScansInAnyOrder, analyzer_rules, joined_subplans, logical_rules, narrow_decimals,
@@ -487,7 +488,7 @@ fn config(engine: &Arc<Engine>, options: SessionOptions) -> SessionConfig {
 fn machine_rules(
     engine: &Arc<Engine>,
 ) -> impl Iterator<Item = Arc<dyn PhysicalOptimizerRule + Send + Sync>> {
-    let rules: [Arc<dyn PhysicalOptimizerRule + Send + Sync>; 10] = [
+    let rules: [Arc<dyn PhysicalOptimizerRule + Send + Sync>; 11] = [
         narrow_decimals(),
         Arc::new(KeyJoins::new(engine.models().clone())),
         Arc::new(SortedWindows),
@@ -497,6 +498,7 @@ fn machine_rules(
         Arc::new(SLICED_INPUTS),
         Arc::new(COMPACT_VIEWS),
         Arc::new(METERING),
+        Arc::new(ScanAggregates),
         Arc::new(operator_memory_rule(engine)),
     ];
     rules.into_iter()

@@ -1,6 +1,7 @@
 //! Operators of Nearfar's own, in the place of DataFusion's.
 
 pub mod key_join;
+pub mod scan_aggregate;
 pub mod windows;
 
 use arrow::array::{ArrayRef, RecordBatch};

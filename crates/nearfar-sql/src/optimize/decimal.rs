@@ -22,16 +22,23 @@ pub type Bounds = (i128, i128);
 
 /// A tree of 64-bit operations over the inputs of a [`NarrowDecimal`].
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-enum Node {
+pub enum Node {
+    /// One of the inputs.
     Input(usize),
+    /// The same for all rows.
     Constant(i64),
+    /// An operation on two others.
     Apply(Operation, Box<Node>, Box<Node>),
 }
 
+/// An operation on integers that is known to stay within 64 bits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-enum Operation {
+pub enum Operation {
+    /// `a + b`.
     Add,
+    /// `a - b`.
     Subtract,
+    /// `a * b`.
     Multiply,
 }
 
@@ -61,7 +68,9 @@ impl Operation {
         })
     }
 
-    fn apply(self, left: i64, right: i64) -> i64 {
+    /// Its result.
+    #[inline(always)]
+    pub fn apply(self, left: i64, right: i64) -> i64 {
         match self {
             Self::Add => left.wrapping_add(right),
             Self::Subtract => left.wrapping_sub(right),
@@ -75,6 +84,7 @@ impl Operation {
 pub struct NarrowDecimal {
     root: Node,
     inputs: Vec<Arc<dyn PhysicalExpr>>,
+    bounds: Bounds,
     precision: u8,
     scale: i8,
 }
@@ -132,9 +142,30 @@ impl NarrowDecimal {
         (part.scale == scale && !inputs.is_empty()).then_some(Self {
             root: part.node,
             inputs,
+            bounds: part.bounds,
             precision,
             scale,
         })
+    }
+
+    /// What is computed.
+    pub fn root(&self) -> &Node {
+        &self.root
+    }
+
+    /// What it is computed of.
+    pub fn inputs(&self) -> &[Arc<dyn PhysicalExpr>] {
+        &self.inputs
+    }
+
+    /// The smallest and the largest value that it may have.
+    pub fn bounds(&self) -> Bounds {
+        self.bounds
+    }
+
+    /// Digits behind the point of its values.
+    pub fn scale(&self) -> i8 {
+        self.scale
     }
 
     fn compute(&self, node: &Node, inputs: &[Vec<i64>], rows: usize) -> Vec<i64> {

@@ -36,6 +36,7 @@ mod unless;
 mod whole_orders;
 
 pub use any_order::ScansInAnyOrder;
+pub use decimal::{Bounds, NarrowDecimal, Node, Operation};
 pub use join_order::JoinOrder;
 pub use order_needs::replaced_by_need;
 pub use settings::settings;

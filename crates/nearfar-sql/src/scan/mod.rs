@@ -34,5 +34,7 @@ pub use filter::{Filter, has_subquery};
 pub(crate) use literals::scalar;
 pub use provider::{NearfarTable, provider_of, table_of};
 pub use routed::{RoutedScan, Routing, StatementPin, TableRouter, local_scan};
+pub(crate) use rows::BoundSegment;
 pub use source::{ROW_ID, TableScan};
 pub(crate) use steps::{STEP, fitted_rows, rows_by_bytes};
+pub(crate) use stream::RowConsumer;

@@ -448,6 +448,20 @@ impl BoundSegment {
         if column == self.segment().columns().len() {
             return Ok(self.part.id_column(rows));
         }
+        let segment = self.charged(column, rows, costs)?;
+        Ok(segment.read(rows, schema.field(column).data_type())?)
+    }
+
+    /// A column of the table of which `rows` are to be read, for which that is charged as by [`Self::read`].
+    ///
+    /// # Errors
+    /// A column that can't be brought to memory.
+    pub fn charged(
+        &mut self,
+        column: usize,
+        rows: RowSet<'_>,
+        costs: &mut PartitionCosts,
+    ) -> Result<Arc<ColumnSegment>, EngineError> {
         let segment = self.column(column)?;
         let (span, cached) = (rows.span(), &self.read_by_filters[column]);
         if cached.start <= span.start && span.end <= cached.end {
@@ -456,7 +470,7 @@ impl BoundSegment {
             costs.read(self.slot(column), &segment, rows);
             note_read(&mut self.rows_read, &self.near, column, rows, costs);
         }
-        Ok(segment.read(rows, schema.field(column).data_type())?)
+        Ok(segment)
     }
 }
 

@@ -1,7 +1,7 @@
 //! A scan as DataFusion's plans hold it.
 
 use arrow::compute::SortOptions;
-use arrow::datatypes::{Schema, SchemaRef};
+use arrow::datatypes::{DataType, Schema, SchemaRef};
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::stats::Precision;
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
@@ -29,10 +29,10 @@ use super::literals::scalar;
 use super::partitions::Partitions;
 use super::selectivity::selectivity;
 use super::statistics::statistics;
-use super::stream::{DynamicFilter, Lookup, PartitionScan, ScanStream};
+use super::stream::{DynamicFilter, Lookup, PartitionScan, RowConsumer, ScanStream};
 use crate::error::EngineError;
 use crate::settings::Settings;
-use nearfar_table::table::{ColumnSlot, Snapshot, Table};
+use nearfar_table::table::{ColumnSlot, ColumnSummary, Snapshot, Table};
 use nearfar_table::traffic::{Task, TrafficAccount};
 use nearfar_table::transaction::Transaction;
 
@@ -232,8 +232,20 @@ impl TableScan {
 
     /// Smallest and largest value of an output column, where it is integer-like.
     pub fn bounds(&self, column: usize) -> Option<(i128, i128)> {
-        let columns = &self.snapshot.summary().columns;
-        columns.get(self.projection[column])?.bounds
+        self.column(column)?.2.bounds
+    }
+
+    /// The table's column that an output column is, its type, and what is known of it.
+    pub fn column(&self, column: usize) -> Option<(usize, &DataType, &ColumnSummary)> {
+        let column = *self.projection.get(column)?;
+        let summary = self.snapshot.summary().columns.get(column)?;
+        let data_type = self.table_schema.field(column).data_type();
+        Some((column, data_type, summary))
+    }
+
+    /// Whether it ends after some rows.
+    pub fn is_limited(&self) -> bool {
+        self.fetch.is_some()
     }
 
     /// What reading the scan's columns takes: its rows, and more for long texts.
@@ -408,6 +420,58 @@ impl TableScan {
         self.dynamic.is_empty() && passing > self.snapshot.rows() / 2
     }
 
+    /// Opens a partition, whose rows `consumer` takes if there is one.
+    pub(crate) fn open_for(
+        &self,
+        partition: usize,
+        context: &TaskContext,
+        consumer: Option<Box<dyn RowConsumer>>,
+    ) -> SendableRecordBatchStream {
+        let transaction = context.session_config().get_extension::<Transaction>();
+        let may_look_up = matches!(self.rows, ScannedRows::All { .. })
+            && !self.dynamic.is_empty()
+            && !self.snapshot.indexes().is_empty();
+        let lookup = transaction
+            .filter(|_| may_look_up)
+            .map(|transaction| Lookup {
+                transaction,
+                table: Arc::clone(&self.table),
+                rows: MetricBuilder::new(&self.metrics).counter(LOOKED_UP_METRIC, partition),
+            });
+        Box::pin(ScanStream::new(PartitionScan {
+            lookup,
+            cooperative: self.cooperative(context),
+            scan_id: Arc::as_ptr(&self.partitions).addr(),
+            in_any_order: self.in_any_order,
+            passes_most: self.passes_most(),
+            snapshot: self.snapshot.clone(),
+            pieces: self.partitions.pieces[partition].clone().into(),
+            table_schema: Arc::clone(&self.table_schema),
+            schema: Arc::clone(&self.schema),
+            projection: match &consumer {
+                Some(consumer) => consumer.columns(),
+                None => self.projection.clone(),
+            },
+            filters: self.filters.clone(),
+            implied: self.implied.clone(),
+            dynamic: self
+                .dynamic
+                .iter()
+                .cloned()
+                .map(DynamicFilter::new)
+                .collect(),
+            fetch: self.fetch,
+            consumer,
+            costs: PartitionCosts::new(
+                &self.costs,
+                (self.count_accesses, self.reader(context)),
+                &self.metrics,
+                partition,
+            ),
+            metrics: BaselineMetrics::new(&self.metrics, partition),
+        }))
+    }
+
     fn projected(&self, projection: Vec<usize>) -> Result<Self> {
         Ok(Self {
             schema: Arc::new(self.table_schema.project(&projection)?),
@@ -423,45 +487,7 @@ impl DataSource for TableScan {
         partition: usize,
         context: Arc<TaskContext>,
     ) -> Result<SendableRecordBatchStream> {
-        let transaction = context.session_config().get_extension::<Transaction>();
-        let may_look_up = matches!(self.rows, ScannedRows::All { .. })
-            && !self.dynamic.is_empty()
-            && !self.snapshot.indexes().is_empty();
-        let lookup = transaction
-            .filter(|_| may_look_up)
-            .map(|transaction| Lookup {
-                transaction,
-                table: Arc::clone(&self.table),
-                rows: MetricBuilder::new(&self.metrics).counter(LOOKED_UP_METRIC, partition),
-            });
-        Ok(Box::pin(ScanStream::new(PartitionScan {
-            lookup,
-            cooperative: self.cooperative(&context),
-            scan_id: Arc::as_ptr(&self.partitions).addr(),
-            in_any_order: self.in_any_order,
-            passes_most: self.passes_most(),
-            snapshot: self.snapshot.clone(),
-            pieces: self.partitions.pieces[partition].clone().into(),
-            table_schema: Arc::clone(&self.table_schema),
-            schema: Arc::clone(&self.schema),
-            projection: self.projection.clone(),
-            filters: self.filters.clone(),
-            implied: self.implied.clone(),
-            dynamic: self
-                .dynamic
-                .iter()
-                .cloned()
-                .map(DynamicFilter::new)
-                .collect(),
-            fetch: self.fetch,
-            costs: PartitionCosts::new(
-                &self.costs,
-                (self.count_accesses, self.reader(&context)),
-                &self.metrics,
-                partition,
-            ),
-            metrics: BaselineMetrics::new(&self.metrics, partition),
-        })))
+        Ok(self.open_for(partition, &context, None))
     }
 
     fn fmt_as(&self, format: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -47,10 +47,16 @@ impl Steps {
         self.rows.unwrap_or(ZONE_ROWS).min(rows_max)
     }
 
-    /// A step of `rows` rows began at `began` and is done.
-    pub fn done(&mut self, rows: usize, began: Instant) {
+    /// Work that began at `began` is done, and belongs to the step before.
+    pub fn worked(&mut self, began: Instant) -> Duration {
         let time = began.elapsed();
         self.worked += time;
+        time
+    }
+
+    /// A step of `rows` rows began at `began` and is done.
+    pub fn done(&mut self, rows: usize, began: Instant) {
+        let time = self.worked(began);
         if self.rows.is_some() && rows > 0 {
             self.rows = Some(fitted_rows(rows, time).min(ZONE_ROWS));
         }

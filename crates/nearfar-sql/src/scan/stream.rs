@@ -78,6 +78,32 @@ pub struct Lookup {
     pub rows: Count,
 }
 
+/// What is made of the rows of a partition where they lie, in the place of batches of them.
+pub trait RowConsumer: Send {
+    /// The columns of what it gives.
+    fn schema(&self) -> SchemaRef;
+
+    /// Columns of the table whose values it reads.
+    fn columns(&self) -> Vec<usize>;
+
+    /// Takes rows. Gives what it has made of rows so far, if it does not wait for more.
+    ///
+    /// # Errors
+    /// Rows that can't be read, and what is made of them.
+    fn consume(
+        &mut self,
+        rows: RowSet<'_>,
+        bound: &mut BoundSegment,
+        costs: &mut PartitionCosts,
+    ) -> Result<Option<RecordBatch>, EngineError>;
+
+    /// Gives the rest, when there are no more rows.
+    ///
+    /// # Errors
+    /// What is made of them.
+    fn finish(&mut self) -> Result<Option<RecordBatch>, EngineError>;
+}
+
 /// What one partition reads and how.
 pub struct PartitionScan {
     /// None where there is no index, or no filter that is not known yet.
@@ -100,6 +126,8 @@ pub struct PartitionScan {
     pub implied: Vec<Filter>,
     pub dynamic: Vec<DynamicFilter>,
     pub fetch: Option<usize>,
+    /// Who takes the rows, if not the one who polls.
+    pub consumer: Option<Box<dyn RowConsumer>>,
     pub costs: PartitionCosts,
     pub metrics: BaselineMetrics,
 }
@@ -375,7 +403,7 @@ impl ScanStream {
                     start: rows.start,
                     len: rows.len(),
                 };
-                Ok(Step::Batch(self.batch(rows, bound)?))
+                self.hand_on(rows, bound)
             }
             Selected::Run(rows) => {
                 self.pending.extend(rows.map(|row| row as u32));
@@ -405,9 +433,35 @@ impl ScanStream {
             return Ok(Step::Nothing);
         }
         let positions = std::mem::take(&mut self.pending);
-        Ok(Step::Batch(
-            self.batch(RowSet::Positions(&positions), bound)?,
-        ))
+        self.hand_on(RowSet::Positions(&positions), bound)
+    }
+
+    /// Gives rows to the one who takes them.
+    fn hand_on(&mut self, rows: RowSet<'_>, bound: &mut BoundSegment) -> Result<Step, EngineError> {
+        let PartitionScan {
+            consumer,
+            costs,
+            metrics,
+            ..
+        } = &mut self.scan;
+        let Some(consumer) = consumer else {
+            let batch = self.batch(rows, bound)?;
+            self.scan.metrics.record_output(batch.num_rows());
+            return Ok(Step::Batch(batch));
+        };
+        metrics.record_output(rows.len());
+        let began = Instant::now();
+        let given = consumer.consume(rows, bound, costs)?;
+        self.steps.worked(began);
+        Ok(given.map_or(Step::Nothing, Step::Batch))
+    }
+
+    /// What is given when all rows have been handed on.
+    fn end(&mut self) -> Option<Result<RecordBatch>> {
+        self.reader = None;
+        let mut consumer = self.scan.consumer.take()?;
+        let last = consumer.finish().transpose()?;
+        Some(last.map_err(Into::into))
     }
 
     fn batch(
@@ -483,14 +537,8 @@ impl Stream for ScanStream {
             self.turn = turn.map(waited_for).or(self.turn.take());
             match step {
                 Ok(Step::Nothing) => {}
-                Ok(Step::Done) => {
-                    self.reader = None;
-                    return Poll::Ready(None);
-                }
-                Ok(Step::Batch(batch)) => {
-                    self.scan.metrics.record_output(batch.num_rows());
-                    return Poll::Ready(Some(Ok(batch)));
-                }
+                Ok(Step::Done) => return Poll::Ready(self.end()),
+                Ok(Step::Batch(batch)) => return Poll::Ready(Some(Ok(batch))),
                 Err(error) => {
                     self.reader = None;
                     return Poll::Ready(Some(Err(error.into())));
@@ -504,7 +552,10 @@ impl Stream for ScanStream {
 
 impl RecordBatchStream for ScanStream {
     fn schema(&self) -> SchemaRef {
-        Arc::clone(&self.scan.schema)
+        match &self.scan.consumer {
+            Some(consumer) => consumer.schema(),
+            None => Arc::clone(&self.scan.schema),
+        }
     }
 }
 

@@ -127,6 +127,7 @@ pub struct Settings {
     narrow_outer_joins: bool,
     sorted_windows: bool,
     key_joins: bool,
+    scan_aggregates: bool,
     cooperative_scans: bool,
     group_finest_first: bool,
     plan_cache_mode: PlanCacheMode,
@@ -181,6 +182,7 @@ impl Settings {
             narrow_outer_joins: true,
             sorted_windows: true,
             key_joins: true,
+            scan_aggregates: true,
             cooperative_scans: true,
             group_finest_first: true,
             plan_cache_mode: PlanCacheMode::default(),
@@ -260,6 +262,11 @@ impl Settings {
     /// Whether hash joins by integers and the like are Nearfar's own.
     pub fn key_joins(&self) -> bool {
         self.key_joins
+    }
+
+    /// Whether aggregates are computed in their scans.
+    pub fn scan_aggregates(&self) -> bool {
+        self.scan_aggregates
     }
 
     /// Whether concurrent scans of the same far data read it once.

@@ -61,7 +61,7 @@ macro_rules! switch {
 }
 
 /// All of them.
-pub const OWN: [OwnSetting; 24] = [
+pub const OWN: [OwnSetting; 25] = [
     OwnSetting {
         name: "default_tablespace",
         description: "Where tables are put that name no tablespace.",
@@ -209,6 +209,11 @@ pub const OWN: [OwnSetting; 24] = [
     switch!(
         key_joins,
         "Whether hash joins by integers, dates, times and decimals are Nearfar's own."
+    ),
+    switch!(
+        scan_aggregates,
+        "Whether sums, counts and extremes of few groups are computed in the scans of \
+         their rows."
     ),
     switch!(
         narrow_outer_joins,

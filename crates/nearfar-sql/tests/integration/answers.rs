@@ -368,6 +368,10 @@ proptest! {
             "select count(*), count(distinct t.x), min(t.s), max(t.d), sum(t.x), min(t.w), max(t.f) {from}"
         ));
         check(&format!("select t.k, count(t.w), sum(t.d * 2), min(t.s) {from} group by t.k"));
+        check(&format!(
+            "select t.k, count(*), count(t.w), sum(t.x), sum(t.d * 2), max(t.d) {from} group by t.k"
+        ));
+        check(&format!("select t.s, t.x, count(t.f), min(t.k) {from} group by t.s, t.x"));
     }
 
     #[test]

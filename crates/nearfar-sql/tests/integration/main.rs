@@ -42,6 +42,7 @@ mod power;
 mod remote;
 mod repeated_texts;
 mod rights;
+mod scan_aggregates;
 mod scans;
 mod semi_joins;
 mod sequences;

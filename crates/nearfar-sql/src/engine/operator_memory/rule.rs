@@ -17,6 +17,7 @@ use std::sync::Arc;
 
 use super::exec::{Input, OperatorInputExec, OperatorMemoryExec};
 use super::usage::{Operator, Usage};
+use crate::operators::scan_aggregate;
 use crate::settings::Settings;
 
 /// Wraps hash joins, aggregations and sorts of plans whose heap is not near.
@@ -82,7 +83,8 @@ fn operator(node: &dyn ExecutionPlan) -> Option<Operator> {
         });
     }
     if let Some(aggregate) = node.downcast_ref::<AggregateExec>() {
-        return (!aggregate.group_expr().is_empty()).then_some(Operator::Aggregation);
+        let has_table = !aggregate.group_expr().is_empty() && node.name() != scan_aggregate::NAME;
+        return has_table.then_some(Operator::Aggregation);
     }
     let sort = node.downcast_ref::<SortExec>()?;
     sort.fetch().is_none().then_some(Operator::Sort)

@@ -1,0 +1,179 @@
+//! Sums, counts and extremes of the rows of a scan, computed where they lie.
+//!
+//! A scan otherwise decodes the rows that pass its filters into batches, of which DataFusion evaluates the arguments of
+//! aggregates, finds the group of each row by the values of its keys, and adds one aggregate after the other. Where keys are
+//! few texts or integers that lie together, and arguments are integers, decimals and arithmetic on them within 64 bits,
+//! [`ScanAggregates`] puts a [`ScanAggregateExec`] in the place of that: the scan hands the positions of its rows to an
+//! [`Aggregation`], which reads integers from the codes ([`ColumnSegment::read_integers`]), computes each expression once
+//! ([`program`]), finds groups by the codes of the keys ([`groups`]) and adds them up in 64 bits ([`totals`]).
+//!
+//! [`ColumnSegment::read_integers`]: nearfar_table::segment::ColumnSegment::read_integers
+
+mod aggregation;
+mod groups;
+mod plan;
+mod program;
+mod rule;
+mod totals;
+
+use datafusion::common::tree_node::TreeNodeRecursion;
+use datafusion::common::{Statistics, internal_err};
+use datafusion::error::Result;
+use datafusion::execution::memory_pool::MemoryConsumer;
+use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::physical_expr::{OrderingRequirements, PhysicalExpr};
+use datafusion::physical_plan::aggregates::AggregateExec;
+use datafusion::physical_plan::coop::cooperative;
+use datafusion::physical_plan::execution_plan::CardinalityEffect;
+use datafusion::physical_plan::metrics::{BaselineMetrics, ExecutionPlanMetricsSet, MetricsSet};
+use datafusion::physical_plan::statistics::{ChildStats, StatisticsArgs};
+use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
+use datafusion::physical_plan::{
+    ChildrenPropertiesMode, DisplayAs, DisplayFormatType, ExecutionPlan,
+    InputDistributionRequirements, PlanProperties, ReplaceChildrenOptions,
+};
+use futures::{StreamExt, TryStreamExt, stream};
+use std::fmt;
+use std::sync::Arc;
+
+use super::described;
+use crate::slices::{SLICE_ROWS, slices};
+use aggregation::Aggregation;
+use plan::AggregatePlan;
+pub use rule::ScanAggregates;
+
+/// The operator's name.
+pub const NAME: &str = "ScanAggregateExec";
+
+/// An aggregate that is computed in the scan below it. To rules it is the `AggregateExec` that it stands for.
+#[derive(Debug)]
+pub struct ScanAggregateExec {
+    aggregate: Arc<dyn ExecutionPlan>,
+    plan: Arc<AggregatePlan>,
+    metrics: ExecutionPlanMetricsSet,
+}
+
+impl ScanAggregateExec {
+    /// In the place of `plan`, if it is an aggregate of a scan that can be computed there.
+    fn in_place_of(plan: &Arc<dyn ExecutionPlan>) -> Option<Self> {
+        let aggregate = AggregatePlan::of(plan.downcast_ref::<AggregateExec>()?)?;
+        Some(Self {
+            plan: Arc::new(aggregate),
+            aggregate: Arc::clone(plan),
+            metrics: ExecutionPlanMetricsSet::new(),
+        })
+    }
+}
+
+impl DisplayAs for ScanAggregateExec {
+    fn fmt_as(&self, format: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if matches!(format, DisplayFormatType::TreeRender) {
+            return self.aggregate.fmt_as(format, f);
+        }
+        let described = described(self.aggregate.as_ref(), format);
+        write!(f, "{NAME}{described}")
+    }
+}
+
+impl ExecutionPlan for ScanAggregateExec {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn downcast_delegate(&self) -> Option<&dyn ExecutionPlan> {
+        Some(self.aggregate.as_ref())
+    }
+
+    fn properties(&self) -> &Arc<PlanProperties> {
+        self.aggregate.properties()
+    }
+
+    fn input_distribution_requirements(&self) -> InputDistributionRequirements {
+        self.aggregate.input_distribution_requirements()
+    }
+
+    fn required_input_ordering(&self) -> Vec<Option<OrderingRequirements>> {
+        self.aggregate.required_input_ordering()
+    }
+
+    fn maintains_input_order(&self) -> Vec<bool> {
+        self.aggregate.maintains_input_order()
+    }
+
+    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
+        self.aggregate.children()
+    }
+
+    fn apply_expressions(
+        &self,
+        f: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
+    ) -> Result<TreeNodeRecursion> {
+        self.aggregate.apply_expressions(f)
+    }
+
+    fn with_new_children(
+        self: Arc<Self>,
+        children: Vec<Arc<dyn ExecutionPlan>>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let recomputed = ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute);
+        self.replace_children(children, recomputed)
+    }
+
+    fn replace_children(
+        self: Arc<Self>,
+        children: Vec<Arc<dyn ExecutionPlan>>,
+        options: ReplaceChildrenOptions,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let aggregate = Arc::clone(&self.aggregate).replace_children(children, options)?;
+        // It may be of something else now.
+        Ok(match Self::in_place_of(&aggregate) {
+            Some(own) => Arc::new(own),
+            None => aggregate,
+        })
+    }
+
+    fn execute(
+        &self,
+        partition: usize,
+        context: Arc<TaskContext>,
+    ) -> Result<SendableRecordBatchStream> {
+        let Some(scan) = self
+            .children()
+            .first()
+            .and_then(|input| plan::scan_of(input))
+        else {
+            return internal_err!("{NAME} has no scan");
+        };
+        let memory = MemoryConsumer::new(format!("ScanAggregate[{partition}]"))
+            .register(context.memory_pool());
+        let aggregation = Aggregation::new(&self.plan, memory)?;
+        let rows = scan.open_for(partition, &context, Some(Box::new(aggregation)));
+        let metrics = BaselineMetrics::new(&self.metrics, partition);
+        let sliced = rows.map_ok(move |batch| {
+            metrics.record_output(batch.num_rows());
+            stream::iter(slices(&batch, SLICE_ROWS).map(Ok))
+        });
+        let sliced = RecordBatchStreamAdapter::new(self.schema(), sliced.try_flatten().boxed());
+        Ok(Box::pin(cooperative(sliced)))
+    }
+
+    fn metrics(&self) -> Option<MetricsSet> {
+        Some(self.metrics.clone_inner())
+    }
+
+    fn child_stats_requests(&self, partition: Option<usize>) -> Vec<ChildStats> {
+        self.aggregate.child_stats_requests(partition)
+    }
+
+    fn statistics_from_inputs(
+        &self,
+        inputs: &[Arc<Statistics>],
+        args: &StatisticsArgs,
+    ) -> Result<Arc<Statistics>> {
+        self.aggregate.statistics_from_inputs(inputs, args)
+    }
+
+    fn cardinality_effect(&self) -> CardinalityEffect {
+        self.aggregate.cardinality_effect()
+    }
+}
