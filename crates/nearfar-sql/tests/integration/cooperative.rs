@@ -10,7 +10,6 @@ use nearfar_sql::engine::{Engine, EngineOptions, RowStream, Session, StatementRe
 use nearfar_table::traffic::Moved;
 use nearfar_topology::Profile;
 use std::sync::Arc;
-use std::time::Duration;
 
 /// Parts of the table, each of which is worth a copy.
 const PARTS: u64 = 5;

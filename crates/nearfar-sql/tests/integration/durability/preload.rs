@@ -124,7 +124,7 @@ async fn what_can_not_be_loaded_does_not_keep_the_rest_from_it() {
     damage_largest(&folder.path().join("savepoint/segments"));
     let session = open(folder.path()).session();
     assert_eq!(value(&session, "SELECT a FROM u").await, "1");
-    let broken = error(&session, "SELECT sum(a) + sum(b) + count(c) FROM t").await;
+    let broken = error(&session, "SELECT sum(a), sum(b), max(c) FROM t").await;
     assert!(
         broken.contains("damaged") || broken.contains("checksum"),
         "{broken}"
