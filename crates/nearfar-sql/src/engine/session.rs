@@ -42,8 +42,8 @@ use crate::foreign::GUARDED_FILES;
 use crate::interrupt;
 use crate::memory::{Charge, QueryMemory};
 use crate::operators::key_join::KeyJoins;
-use crate::operators::scan_aggregate::ScanAggregates;
-use crate::operators::windows::SortedWindows;
+use crate::operators::scan_aggregate::SCAN_AGGREGATES;
+use crate::operators::windows::SORTED_WINDOWS;
 use crate::optimize::{
     ScansInAnyOrder, analyzer_rules, joined_subplans, logical_rules, narrow_decimals,
     plannable_rules, settings, undivided_rules,
@@ -491,14 +491,14 @@ fn machine_rules(
     let rules: [Arc<dyn PhysicalOptimizerRule + Send + Sync>; 11] = [
         narrow_decimals(),
         Arc::new(KeyJoins::new(engine.models().clone())),
-        Arc::new(SortedWindows),
+        Arc::new(SORTED_WINDOWS),
         Arc::new(ScansInAnyOrder),
         Arc::new(GUARDED_FILES),
         Arc::new(YIELDING_JOINS),
         Arc::new(SLICED_INPUTS),
         Arc::new(COMPACT_VIEWS),
         Arc::new(METERING),
-        Arc::new(ScanAggregates),
+        Arc::new(SCAN_AGGREGATES),
         Arc::new(operator_memory_rule(engine)),
     ];
     rules.into_iter()

@@ -3,7 +3,7 @@
 //! A scan otherwise decodes the rows that pass its filters into batches, of which DataFusion evaluates the arguments of
 //! aggregates, finds the group of each row by the values of its keys, and adds one aggregate after the other. Where keys are
 //! few texts or integers that lie together, and arguments are integers, decimals and arithmetic on them within 64 bits,
-//! [`ScanAggregates`] puts a [`ScanAggregateExec`] in the place of that: the scan hands the positions of its rows to an
+//! [`SCAN_AGGREGATES`] puts a [`ScanAggregateExec`] in the place of that: the scan hands the positions of its rows to an
 //! [`Aggregation`], which reads integers from the codes ([`ColumnSegment::read_integers`]), computes each expression once
 //! ([`program`]), finds groups by the codes of the keys ([`groups`]) and adds them up in 64 bits ([`totals`]).
 //!
@@ -13,34 +13,35 @@ mod aggregation;
 mod groups;
 mod plan;
 mod program;
-mod rule;
 mod totals;
 
-use datafusion::common::tree_node::TreeNodeRecursion;
-use datafusion::common::{Statistics, internal_err};
+use datafusion::common::internal_err;
 use datafusion::error::Result;
 use datafusion::execution::memory_pool::MemoryConsumer;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
-use datafusion::physical_expr::{OrderingRequirements, PhysicalExpr};
 use datafusion::physical_plan::aggregates::AggregateExec;
 use datafusion::physical_plan::coop::cooperative;
-use datafusion::physical_plan::execution_plan::CardinalityEffect;
-use datafusion::physical_plan::metrics::{BaselineMetrics, ExecutionPlanMetricsSet, MetricsSet};
-use datafusion::physical_plan::statistics::{ChildStats, StatisticsArgs};
+use datafusion::physical_plan::metrics::{BaselineMetrics, ExecutionPlanMetricsSet};
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
-use datafusion::physical_plan::{
-    ChildrenPropertiesMode, DisplayAs, DisplayFormatType, ExecutionPlan,
-    InputDistributionRequirements, PlanProperties, ReplaceChildrenOptions,
-};
+use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan};
 use futures::{StreamExt, TryStreamExt, stream};
 use std::fmt;
 use std::sync::Arc;
 
 use super::described;
+use super::in_place::{InPlaceRule, stands_for};
+use crate::settings::Settings;
 use crate::slices::{SLICE_ROWS, slices};
 use aggregation::Aggregation;
 use plan::AggregatePlan;
-pub use rule::ScanAggregates;
+
+/// Puts a [`ScanAggregateExec`] in the place of each aggregate of the rows of a scan that can be one. Behind all rules that
+/// decide about expressions and sorts.
+pub const SCAN_AGGREGATES: InPlaceRule = InPlaceRule {
+    name: "nearfar_scan_aggregates",
+    is_on: Settings::scan_aggregates,
+    operator: |plan| ScanAggregateExec::in_place_of(plan).map(|own| Arc::new(own) as _),
+};
 
 /// The operator's name.
 pub const NAME: &str = "ScanAggregateExec";
@@ -80,57 +81,7 @@ impl ExecutionPlan for ScanAggregateExec {
         NAME
     }
 
-    fn downcast_delegate(&self) -> Option<&dyn ExecutionPlan> {
-        Some(self.aggregate.as_ref())
-    }
-
-    fn properties(&self) -> &Arc<PlanProperties> {
-        self.aggregate.properties()
-    }
-
-    fn input_distribution_requirements(&self) -> InputDistributionRequirements {
-        self.aggregate.input_distribution_requirements()
-    }
-
-    fn required_input_ordering(&self) -> Vec<Option<OrderingRequirements>> {
-        self.aggregate.required_input_ordering()
-    }
-
-    fn maintains_input_order(&self) -> Vec<bool> {
-        self.aggregate.maintains_input_order()
-    }
-
-    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
-        self.aggregate.children()
-    }
-
-    fn apply_expressions(
-        &self,
-        f: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
-    ) -> Result<TreeNodeRecursion> {
-        self.aggregate.apply_expressions(f)
-    }
-
-    fn with_new_children(
-        self: Arc<Self>,
-        children: Vec<Arc<dyn ExecutionPlan>>,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        let recomputed = ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute);
-        self.replace_children(children, recomputed)
-    }
-
-    fn replace_children(
-        self: Arc<Self>,
-        children: Vec<Arc<dyn ExecutionPlan>>,
-        options: ReplaceChildrenOptions,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        let aggregate = Arc::clone(&self.aggregate).replace_children(children, options)?;
-        // It may be of something else now.
-        Ok(match Self::in_place_of(&aggregate) {
-            Some(own) => Arc::new(own),
-            None => aggregate,
-        })
-    }
+    stands_for!(aggregate);
 
     fn execute(
         &self,
@@ -155,25 +106,5 @@ impl ExecutionPlan for ScanAggregateExec {
         });
         let sliced = RecordBatchStreamAdapter::new(self.schema(), sliced.try_flatten().boxed());
         Ok(Box::pin(cooperative(sliced)))
-    }
-
-    fn metrics(&self) -> Option<MetricsSet> {
-        Some(self.metrics.clone_inner())
-    }
-
-    fn child_stats_requests(&self, partition: Option<usize>) -> Vec<ChildStats> {
-        self.aggregate.child_stats_requests(partition)
-    }
-
-    fn statistics_from_inputs(
-        &self,
-        inputs: &[Arc<Statistics>],
-        args: &StatisticsArgs,
-    ) -> Result<Arc<Statistics>> {
-        self.aggregate.statistics_from_inputs(inputs, args)
-    }
-
-    fn cardinality_effect(&self) -> CardinalityEffect {
-        self.aggregate.cardinality_effect()
     }
 }
