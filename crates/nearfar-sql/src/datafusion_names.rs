@@ -8,6 +8,9 @@ pub const SORTER: &str = "ExternalSorter[";
 /// concurrently as it gets memory for; what it merges in memory it needs.
 pub const SORT_MERGER: &str = "ExternalSorterMerge[";
 
+/// What repartitions call the files that they spill batches to on their way between threads.
+pub const REPARTITION_FILE: &str = "SpillPool";
+
 /// The consumer with which hash joins keep the rows of the side that is looked up.
 pub const HASH_JOIN_BUILD: &str = "HashJoinInput";
 

@@ -1,7 +1,7 @@
 //! One spilled file: regions of a tier, and what they had no room for on disk.
 
 use bytes::Bytes;
-use datafusion::error::Result;
+use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::spill_file::{SpillFile, SpillWriter};
 use futures::{Stream, StreamExt};
 use nearfar_memory::{
@@ -15,6 +15,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use super::store::SpillStore;
+use crate::datafusion_names::REPARTITION_FILE;
 use crate::error::is_disk_full;
 use nearfar_table::traffic::{Task, Turn};
 
@@ -22,7 +23,7 @@ use nearfar_table::traffic::{Task, Turn};
 const CHUNK_BYTES: usize = 1 << 20;
 
 /// Bytes that are read in one step.
-const READ_BYTES: usize = 128 << 10;
+pub const READ_BYTES: usize = 128 << 10;
 
 /// A file that may be read while it is written: what was flushed is seen.
 pub struct StoredFile {
@@ -42,6 +43,8 @@ struct Contents {
     disk: Option<Arc<dyn SpillFile>>,
     /// Of the chunk that was written last, where that is limited.
     turn: Option<Turn>,
+    /// What readers are to be told.
+    failure: Option<io::Error>,
 }
 
 impl StoredFile {
@@ -88,6 +91,18 @@ impl Shared {
         let folder = std::env::temp_dir();
         let text = format!("cannot spill to `{}`: {error}{remedy}", folder.display());
         io::Error::new(kind, text)
+    }
+
+    /// What became of writing, or `otherwise` where readers are told what went wrong: those of batches on their way
+    /// between threads would wait for ever for one that its writer has given up.
+    fn settled<T>(&self, written: io::Result<T>, otherwise: T) -> io::Result<T> {
+        match written {
+            Err(error) if self.description == REPARTITION_FILE => {
+                self.contents.lock().failure.get_or_insert(error);
+                Ok(otherwise)
+            }
+            written => written,
+        }
     }
 
     /// A region with `bytes` in it; nothing where no tier is tried.
@@ -140,7 +155,8 @@ impl SpillFile for StoredFile {
     }
 }
 
-type Bytestream = Pin<Box<dyn Stream<Item = Result<Bytes>> + Send>>;
+/// The bytes of a file, as they are read.
+pub type Bytestream = Pin<Box<dyn Stream<Item = Result<Bytes>> + Send>>;
 
 /// Where a reader has got to.
 struct Reader {
@@ -158,6 +174,10 @@ impl Reader {
     async fn next(&mut self) -> Option<Result<Bytes>> {
         if let Some(turn) = self.turn.take() {
             turn.wait().await;
+        }
+        let failure = self.shared.contents.lock().failure.take();
+        if let Some(failure) = failure {
+            return Some(Err(DataFusionError::IoError(failure)));
         }
         if let Some(bytes) = self.next_in_memory() {
             return Some(Ok(bytes));
@@ -234,7 +254,10 @@ impl Writer {
             None => {
                 let file = shared.store.disk.create_tmp_file(&shared.description);
                 let file = file.map_err(|error| shared.told(io::Error::other(error)))?;
-                let writer = file.open_writer().map_err(io::Error::other)?;
+                let writer = file.open_writer().map_err(|error| match error {
+                    DataFusionError::IoError(error) => shared.told(error),
+                    error => shared.told(io::Error::other(error)),
+                })?;
                 shared.contents.lock().disk = Some(file);
                 self.disk.insert(writer)
             }
@@ -243,10 +266,8 @@ impl Writer {
         shared.store.account.add_disk(bytes.len() as u64);
         Ok(())
     }
-}
 
-impl io::Write for Writer {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+    fn take(&mut self, bytes: &[u8]) -> io::Result<usize> {
         if self.disk.is_some() {
             self.write_to_disk(bytes)?;
             return Ok(bytes.len());
@@ -259,12 +280,24 @@ impl io::Write for Writer {
         Ok(taken)
     }
 
-    fn flush(&mut self) -> io::Result<()> {
+    fn flush_all(&mut self) -> io::Result<()> {
         self.seal()?;
         match &mut self.disk {
             Some(disk) => disk.flush(),
             None => Ok(()),
         }
+    }
+}
+
+impl io::Write for Writer {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let taken = self.take(bytes);
+        self.shared.settled(taken, bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        let flushed = self.flush_all();
+        self.shared.settled(flushed, ())
     }
 }
 
@@ -371,5 +404,17 @@ mod tests {
         let mut writer = file.open_writer().expect("a writer");
         let error = writer.write_all(&bytes(3 * MIB)).expect_err("no room");
         assert!(error.to_string().contains("a test"), "{error}");
+    }
+
+    #[test]
+    fn who_waits_for_a_batch_is_told_that_there_was_no_room() {
+        let file = StoredFile::new(store(MIB, DiskManagerMode::Disabled), REPARTITION_FILE);
+        let mut writer = file.open_writer().expect("a writer");
+        writer.write_all(&bytes(3 * MIB)).expect("taken");
+        writer.finish().expect("finished");
+        let mut chunks = file.read_stream().expect("a stream");
+        let first = futures::executor::block_on(chunks.next()).expect("something");
+        let error = first.expect_err("no room");
+        assert!(error.to_string().contains("cannot spill"), "{error}");
     }
 }
