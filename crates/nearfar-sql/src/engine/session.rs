@@ -41,6 +41,7 @@ use crate::error::EngineError;
 use crate::foreign::GUARDED_FILES;
 use crate::interrupt;
 use crate::memory::{Charge, QueryMemory};
+use crate::operators::grouping_sets::GROUPING_SETS;
 use crate::operators::key_join::KeyJoins;
 use crate::operators::scan_aggregate::SCAN_AGGREGATES;
 use crate::operators::windows::SORTED_WINDOWS;
@@ -488,10 +489,11 @@ fn config(engine: &Arc<Engine>, options: SessionOptions) -> SessionConfig {
 fn machine_rules(
     engine: &Arc<Engine>,
 ) -> impl Iterator<Item = Arc<dyn PhysicalOptimizerRule + Send + Sync>> {
-    let rules: [Arc<dyn PhysicalOptimizerRule + Send + Sync>; 11] = [
+    let rules: [Arc<dyn PhysicalOptimizerRule + Send + Sync>; 12] = [
         narrow_decimals(),
         Arc::new(KeyJoins::new(engine.models().clone())),
         Arc::new(SORTED_WINDOWS),
+        Arc::new(GROUPING_SETS),
         Arc::new(ScansInAnyOrder),
         Arc::new(GUARDED_FILES),
         Arc::new(YIELDING_JOINS),

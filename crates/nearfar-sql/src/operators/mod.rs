@@ -1,5 +1,6 @@
 //! Operators of Nearfar's own, in the place of DataFusion's.
 
+pub mod grouping_sets;
 mod in_place;
 pub mod key_join;
 pub mod scan_aggregate;

@@ -30,6 +30,7 @@ mod outer_constants;
 mod settings;
 mod shared;
 mod shared_names;
+mod states;
 mod subqueries;
 mod sums_of_sums;
 mod unless;
@@ -37,10 +38,12 @@ mod whole_orders;
 
 pub use any_order::ScansInAnyOrder;
 pub use decimal::{Bounds, NarrowDecimal, Node, Operation};
+pub use finest_groups::FinestGroups;
 pub use join_order::JoinOrder;
 pub use order_needs::replaced_by_need;
 pub use settings::settings;
 pub use shared::forget_runs;
+pub use states::{merged, over_states};
 pub use subqueries::{has_any as has_subqueries, is_of_several_rows};
 
 use bounded::Bounded;
@@ -192,7 +195,7 @@ pub fn undivided_rules() -> Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> {
         .position(|rule| rule.name() == whole_orders::WHOLE_ORDERS.name)
         .unwrap_or(rules.len());
     let own: [Arc<dyn PhysicalOptimizerRule + Send + Sync>; 2] = [
-        Arc::new(finest_groups::FinestGroups),
+        Arc::new(FinestGroups),
         Arc::new(shared::ShareSubplans),
     ];
     let own = own.into_iter().map(|rule| Arc::new(Bounded(rule)) as _);
