@@ -200,6 +200,11 @@ impl NarrowDecimal {
     }
 }
 
+/// The bounds of a sum, a difference or a product, of those of its operands.
+pub fn arithmetic_bounds(operator: Operator, left: Bounds, right: Bounds) -> Option<Bounds> {
+    Operation::of(operator)?.bounds(left, right)
+}
+
 /// The bounds of any decimal expression, in units of its scale, and that scale.
 pub fn bounds_of(
     expr: &Arc<dyn PhysicalExpr>,

@@ -9,6 +9,7 @@ mod connected;
 mod constant_member;
 mod cross_joins;
 mod decimal;
+mod early_groups;
 mod empty_unions;
 mod estimate;
 mod finest_groups;
@@ -194,8 +195,9 @@ pub fn undivided_rules() -> Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> {
         .iter()
         .position(|rule| rule.name() == whole_orders::WHOLE_ORDERS.name)
         .unwrap_or(rules.len());
-    let own: [Arc<dyn PhysicalOptimizerRule + Send + Sync>; 2] = [
+    let own: [Arc<dyn PhysicalOptimizerRule + Send + Sync>; 3] = [
         Arc::new(FinestGroups),
+        Arc::new(early_groups::EarlyGroups),
         Arc::new(shared::ShareSubplans),
     ];
     let own = own.into_iter().map(|rule| Arc::new(Bounded(rule)) as _);

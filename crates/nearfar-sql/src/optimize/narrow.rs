@@ -100,7 +100,7 @@ fn narrowed(expr: &Arc<dyn PhysicalExpr>, input: &Arc<dyn ExecutionPlan>) -> Arc
 }
 
 /// Bounds of the values, not null, of a column of what `plan` yields.
-fn column_bounds(plan: &Arc<dyn ExecutionPlan>, column: usize) -> Option<Bounds> {
+pub fn column_bounds(plan: &Arc<dyn ExecutionPlan>, column: usize) -> Option<Bounds> {
     if let Some(scan) = TableScan::of(plan.as_ref()) {
         return scan.bounds(column);
     }

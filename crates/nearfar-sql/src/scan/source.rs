@@ -243,6 +243,19 @@ impl TableScan {
         Some((column, data_type, summary))
     }
 
+    /// How many rows are expected to pass its filters, and how many there are.
+    pub fn rows(&self) -> (usize, usize) {
+        let all = self.snapshot.rows();
+        (self.rows_expected.unwrap_or(all), all)
+    }
+
+    /// Whether a filter looks at this output column and no other.
+    pub fn is_filtered_by(&self, column: usize) -> bool {
+        let column = self.projection.get(column);
+        let mut filters = self.filters.iter();
+        filters.any(|filter| column.is_some_and(|column| filter.columns() == [*column]))
+    }
+
     /// Whether it ends after some rows.
     pub fn is_limited(&self) -> bool {
         self.fetch.is_some()

@@ -130,6 +130,7 @@ pub struct Settings {
     scan_aggregates: bool,
     cooperative_scans: bool,
     group_finest_first: bool,
+    group_before_joins: bool,
     plan_cache_mode: PlanCacheMode,
     isolation: Isolation,
     /// None for as long as it takes.
@@ -185,6 +186,7 @@ impl Settings {
             scan_aggregates: true,
             cooperative_scans: true,
             group_finest_first: true,
+            group_before_joins: true,
             plan_cache_mode: PlanCacheMode::default(),
             isolation: Isolation::default(),
             lock_timeout: None,
@@ -247,6 +249,11 @@ impl Settings {
     /// Whether grouping sets are computed of the finest groups.
     pub fn group_finest_first(&self) -> bool {
         self.group_finest_first
+    }
+
+    /// Whether rows are grouped before joins that only add to what they are grouped by.
+    pub fn group_before_joins(&self) -> bool {
+        self.group_before_joins
     }
 
     /// Whether outer joins are made inner ones where the joins above allow it.

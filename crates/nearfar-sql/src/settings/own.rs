@@ -61,7 +61,7 @@ macro_rules! switch {
 }
 
 /// All of them.
-pub const OWN: [OwnSetting; 25] = [
+pub const OWN: [OwnSetting; 26] = [
     OwnSetting {
         name: "default_tablespace",
         description: "Where tables are put that name no tablespace.",
@@ -205,6 +205,11 @@ pub const OWN: [OwnSetting; 25] = [
         group_finest_first,
         "Whether ROLLUP, CUBE and GROUPING SETS are computed of the finest groups, not \
          of all rows."
+    ),
+    switch!(
+        group_before_joins,
+        "Whether rows are grouped by the keys of joins before these, where joins only add \
+         to what they are grouped by."
     ),
     switch!(
         key_joins,

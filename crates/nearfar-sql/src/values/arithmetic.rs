@@ -15,10 +15,21 @@ use datafusion::logical_expr::{
     ColumnarValue, Expr, Operator, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
     Volatility,
 };
+use datafusion::physical_expr::ScalarFunctionExpr;
 use datafusion::scalar::ScalarValue;
 use nearfar_table::table::with_one_zero;
 
+use super::decimal::DIVIDE;
 use super::error::ValueError;
+
+/// The operator that a call stands for, if it is one of an operator with checks.
+pub fn operator_of(call: &ScalarFunctionExpr) -> Option<Operator> {
+    if call.fun().name() == DIVIDE.name {
+        return Some(Operator::Divide);
+    }
+    let checked = call.fun().inner().downcast_ref::<Checked>();
+    checked.map(Checked::operator)
+}
 
 /// An operation on two numbers of one type.
 #[derive(Debug, PartialEq, Eq, Hash)]

@@ -39,6 +39,7 @@ mod to_char;
 mod typed;
 mod unnamed;
 
+pub use arithmetic::operator_of;
 pub use cases::with_declared_cases;
 pub use checked_expr::without_calls;
 pub use declared::Declared;

@@ -15,6 +15,7 @@ mod damaged_files;
 mod defaults;
 mod definitions;
 mod durability;
+mod early_groups;
 mod errors;
 mod examples;
 mod few_groups;
