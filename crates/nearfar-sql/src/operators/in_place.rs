@@ -3,10 +3,11 @@
 use datafusion::common::config::ConfigOptions;
 use datafusion::error::Result;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
-use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_plan::{DisplayFormatType, ExecutionPlan};
 use std::fmt;
 use std::sync::Arc;
 
+use super::described;
 use crate::optimize::replaced_by_need;
 use crate::settings::Settings;
 
@@ -44,6 +45,19 @@ impl PhysicalOptimizerRule for InPlaceRule {
 
     fn schema_check(&self) -> bool {
         true
+    }
+}
+
+/// Shows an operator as the one of DataFusion that it stands for, by its own name.
+pub fn show(
+    name: &str,
+    inner: &dyn ExecutionPlan,
+    format: DisplayFormatType,
+    f: &mut fmt::Formatter<'_>,
+) -> fmt::Result {
+    match format {
+        DisplayFormatType::TreeRender => inner.fmt_as(format, f),
+        _ => write!(f, "{name}{}", described(inner, format)),
     }
 }
 

@@ -4,54 +4,25 @@
 //! makes groups of all columns first, by which most inputs become far smaller, and the grouping sets are made of
 //! the states of those groups.
 
-use datafusion::common::config::ConfigOptions;
-use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::error::Result;
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::Column;
-use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::aggregates::{AggregateExec, AggregateMode, PhysicalGroupBy};
 use std::collections::HashSet;
 use std::sync::Arc;
 
+use super::aggregate_rule::AggregateRule;
 use super::outer_constants::varying;
 use super::states::{has_small_state, over_states};
 use crate::settings::Settings;
 
 /// Puts an aggregate of the finest groups below the first one of grouping sets.
-#[derive(Debug)]
-pub struct FinestGroups;
-
-impl PhysicalOptimizerRule for FinestGroups {
-    fn optimize(
-        &self,
-        plan: Arc<dyn ExecutionPlan>,
-        config: &ConfigOptions,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        let settings = config.extensions.get::<Settings>();
-        if !settings.is_none_or(Settings::group_finest_first) {
-            return Ok(plan);
-        }
-        let grouped = plan.transform_up(|node| {
-            let aggregate = node.downcast_ref::<AggregateExec>();
-            let finest = aggregate.filter(|aggregate| is_of_sets(aggregate));
-            Ok(match finest.map(of_finest).transpose()?.flatten() {
-                Some(grouped) => Transformed::yes(grouped),
-                None => Transformed::no(node),
-            })
-        });
-        grouped.data()
-    }
-
-    fn name(&self) -> &'static str {
-        "nearfar_finest_groups"
-    }
-
-    fn schema_check(&self) -> bool {
-        true
-    }
-}
+pub const FINEST_GROUPS: AggregateRule = AggregateRule {
+    name: "nearfar_finest_groups",
+    is_on: Settings::group_finest_first,
+    replace: of_finest,
+};
 
 /// Whether an aggregate makes several groups of each row, from states that can be put together.
 fn is_of_sets(aggregate: &AggregateExec) -> bool {
@@ -73,6 +44,9 @@ fn is_of_sets(aggregate: &AggregateExec) -> bool {
 
 /// The same groups and states, made of those of the finest groups.
 fn of_finest(aggregate: &AggregateExec) -> Result<Option<Arc<dyn ExecutionPlan>>> {
+    if !is_of_sets(aggregate) {
+        return Ok(None);
+    }
     let sets = aggregate.group_expr();
     let finest = AggregateExec::try_new(
         AggregateMode::Partial,

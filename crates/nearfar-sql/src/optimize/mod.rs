@@ -1,5 +1,6 @@
 //! Optimizer rules that use what Nearfar knows of its tables.
 
+mod aggregate_rule;
 mod any_order;
 mod apart;
 mod array_texts;
@@ -39,7 +40,7 @@ mod whole_orders;
 
 pub use any_order::ScansInAnyOrder;
 pub use decimal::{Bounds, NarrowDecimal, Node, Operation};
-pub use finest_groups::FinestGroups;
+pub use finest_groups::FINEST_GROUPS;
 pub use join_order::JoinOrder;
 pub use order_needs::replaced_by_need;
 pub use settings::settings;
@@ -196,8 +197,8 @@ pub fn undivided_rules() -> Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> {
         .position(|rule| rule.name() == whole_orders::WHOLE_ORDERS.name)
         .unwrap_or(rules.len());
     let own: [Arc<dyn PhysicalOptimizerRule + Send + Sync>; 3] = [
-        Arc::new(FinestGroups),
-        Arc::new(early_groups::EarlyGroups),
+        Arc::new(FINEST_GROUPS),
+        Arc::new(early_groups::EARLY_GROUPS),
         Arc::new(shared::ShareSubplans),
     ];
     let own = own.into_iter().map(|rule| Arc::new(Bounded(rule)) as _);

@@ -3,7 +3,7 @@
 //! DataFusion looks up each row once for each set, all in one table of groups. Of `ROLLUP (a, b, c)` the groups by `a, b`
 //! can be made of those by `a, b, c`, and those by `a` of these, which are fewer. [`GROUPING_SETS`] puts a
 //! [`GroupingSetsExec`] in the place of an aggregate of sets over the states of the finest groups
-//! ([`FinestGroups`](crate::optimize::FinestGroups)). These are handed on as they come where they are a set themselves, and
+//! ([`FINEST_GROUPS`](crate::optimize::FINEST_GROUPS)). These are handed on as they come where they are a set themselves, and
 //! to the [`stages`] that make the others: DataFusion's aggregates, one for each set, which hand groups on early where
 //! memory is short.
 
@@ -22,8 +22,7 @@ use futures::stream;
 use std::fmt;
 use std::sync::Arc;
 
-use super::described;
-use super::in_place::{InPlaceRule, stands_for};
+use super::in_place::{InPlaceRule, show, stands_for};
 use crate::settings::Settings;
 use plan::SetsPlan;
 use stages::Stages;
@@ -61,11 +60,7 @@ impl GroupingSetsExec {
 
 impl DisplayAs for GroupingSetsExec {
     fn fmt_as(&self, format: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if matches!(format, DisplayFormatType::TreeRender) {
-            return self.aggregate.fmt_as(format, f);
-        }
-        let described = described(self.aggregate.as_ref(), format);
-        write!(f, "{NAME}{described}")
+        show(NAME, self.aggregate.as_ref(), format, f)
     }
 }
 

@@ -28,8 +28,7 @@ use futures::{StreamExt, TryStreamExt, stream};
 use std::fmt;
 use std::sync::Arc;
 
-use super::described;
-use super::in_place::{InPlaceRule, stands_for};
+use super::in_place::{InPlaceRule, show, stands_for};
 use crate::settings::Settings;
 use crate::slices::{SLICE_ROWS, slices};
 use aggregation::Aggregation;
@@ -68,11 +67,7 @@ impl ScanAggregateExec {
 
 impl DisplayAs for ScanAggregateExec {
     fn fmt_as(&self, format: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if matches!(format, DisplayFormatType::TreeRender) {
-            return self.aggregate.fmt_as(format, f);
-        }
-        let described = described(self.aggregate.as_ref(), format);
-        write!(f, "{NAME}{described}")
+        show(NAME, self.aggregate.as_ref(), format, f)
     }
 }
 

@@ -22,8 +22,7 @@ use futures::{StreamExt, stream};
 use std::fmt;
 use std::sync::Arc;
 
-use super::described;
-use super::in_place::{InPlaceRule, stands_for};
+use super::in_place::{InPlaceRule, show, stands_for};
 use crate::settings::Settings;
 use functions::Windows;
 use rows::Rows;
@@ -69,11 +68,7 @@ impl SortedWindowExec {
 
 impl DisplayAs for SortedWindowExec {
     fn fmt_as(&self, format: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if matches!(format, DisplayFormatType::TreeRender) {
-            return self.window.fmt_as(format, f);
-        }
-        let described = described(self.window.as_ref(), format);
-        write!(f, "{NAME}{described}")
+        show(NAME, self.window.as_ref(), format, f)
     }
 }
 

@@ -41,7 +41,8 @@ pub fn never_fails(value: &Value, plan: &Plan) -> bool {
         Some(Operator::Plus | Operator::Minus | Operator::Multiply) => is_bounded(value, plan),
         Some(Operator::Divide | Operator::Modulo) => {
             let divisor = value.children().last().and_then(|right| constant(right));
-            divisor.is_some_and(|divisor| divisor != 0)
+            // The smallest integer has no opposite.
+            divisor.is_some_and(|divisor| divisor > 0)
         }
         Some(operator) => COMPARES.contains(&operator),
         None => is_known(value, plan),

@@ -9,52 +9,23 @@ mod below;
 mod estimate;
 mod fails;
 
-use datafusion::common::config::ConfigOptions;
-use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::error::Result;
 use datafusion::physical_expr_common::physical_expr::is_volatile;
-use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::aggregates::{AggregateExec, AggregateMode, PhysicalGroupBy};
 use std::sync::Arc;
 
+use super::aggregate_rule::AggregateRule;
 use super::states::{has_small_state, over_states};
 use crate::settings::Settings;
 use below::{Wanted, below, columns_of, moved};
 
 /// Puts an aggregate by keys below joins.
-#[derive(Debug)]
-pub struct EarlyGroups;
-
-impl PhysicalOptimizerRule for EarlyGroups {
-    fn optimize(
-        &self,
-        plan: Arc<dyn ExecutionPlan>,
-        config: &ConfigOptions,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        let settings = config.extensions.get::<Settings>();
-        if !settings.is_none_or(Settings::group_before_joins) {
-            return Ok(plan);
-        }
-        let grouped = plan.transform_up(|node| {
-            let aggregate = node.downcast_ref::<AggregateExec>();
-            let known = aggregate.filter(|aggregate| is_of_rows(aggregate));
-            Ok(match known.map(of_groups).transpose()?.flatten() {
-                Some(grouped) => Transformed::yes(grouped),
-                None => Transformed::no(node),
-            })
-        });
-        grouped.data()
-    }
-
-    fn name(&self) -> &'static str {
-        "nearfar_early_groups"
-    }
-
-    fn schema_check(&self) -> bool {
-        true
-    }
-}
+pub const EARLY_GROUPS: AggregateRule = AggregateRule {
+    name: "nearfar_early_groups",
+    is_on: Settings::group_before_joins,
+    replace: of_groups,
+};
 
 /// Whether an aggregate makes states of rows, which can be put together.
 fn is_of_rows(aggregate: &AggregateExec) -> bool {
@@ -73,6 +44,9 @@ fn is_of_rows(aggregate: &AggregateExec) -> bool {
 
 /// The same groups and states, made of those of finer groups below joins.
 fn of_groups(aggregate: &AggregateExec) -> Result<Option<Arc<dyn ExecutionPlan>>> {
+    if !is_of_rows(aggregate) {
+        return Ok(None);
+    }
     let by = aggregate.group_expr();
     let wanted = Wanted {
         keys: columns_of(by.expr().iter().map(|(key, _)| key)),
