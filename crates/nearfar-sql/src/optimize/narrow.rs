@@ -41,7 +41,9 @@ fn rewrite(plan: Arc<dyn ExecutionPlan>) -> Result<Transformed<Arc<dyn Execution
             .zip(projection.expr())
             .any(|(a, b)| !Arc::ptr_eq(&a.expr, &b.expr));
         if changed {
-            let rewritten = ProjectionExec::try_new(exprs, Arc::clone(input))?;
+            let schema = projection.schema();
+            let rewritten =
+                ProjectionExec::try_new_with_schema_metadata(exprs, Arc::clone(input), &schema)?;
             return Ok(Transformed::yes(Arc::new(rewritten)));
         }
     }
