@@ -12,16 +12,16 @@ use datafusion::physical_plan::aggregates::{AggregateExec, AggregateMode, Physic
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use super::aggregate_rule::AggregateRule;
 use super::outer_constants::varying;
 use super::states::{has_small_state, over_states};
+use super::switched_rule::{SwitchedRule, with_aggregates};
 use crate::settings::Settings;
 
 /// Puts an aggregate of the finest groups below the first one of grouping sets.
-pub const FINEST_GROUPS: AggregateRule = AggregateRule {
+pub const FINEST_GROUPS: SwitchedRule = SwitchedRule {
     name: "nearfar_finest_groups",
     is_on: Settings::group_finest_first,
-    replace: of_finest,
+    rewrite: |plan| with_aggregates(plan, of_finest),
 };
 
 /// Whether an aggregate makes several groups of each row, from states that can be put together.

@@ -1,6 +1,5 @@
 //! Optimizer rules that use what Nearfar knows of its tables.
 
-mod aggregate_rule;
 mod any_order;
 mod apart;
 mod array_texts;
@@ -10,6 +9,7 @@ mod connected;
 mod constant_member;
 mod cross_joins;
 mod decimal;
+mod determined_keys;
 mod early_groups;
 mod empty_unions;
 mod estimate;
@@ -29,12 +29,14 @@ mod null_safe;
 mod opaque;
 mod order_needs;
 mod outer_constants;
+mod places;
 mod settings;
 mod shared;
 mod shared_names;
 mod states;
 mod subqueries;
 mod sums_of_sums;
+mod switched_rule;
 mod unless;
 mod whole_orders;
 
@@ -231,6 +233,9 @@ pub fn plannable_rules() -> Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> {
         let sorts = at(&rules, ENSURE_REQUIREMENTS);
         rules.insert(sorts, projections);
     }
+    // Before projections reach joins, and before rows are partitioned by keys.
+    let projections = at(&rules, PROJECTION_PUSHDOWN);
+    rules.insert(projections, Arc::new(determined_keys::DETERMINED_KEYS));
     // Around what leaves out sorts.
     let sorts = at(&rules, ENSURE_REQUIREMENTS);
     rules.insert(sorts, Arc::new(outer_constants::HIDE_CONSTANTS));

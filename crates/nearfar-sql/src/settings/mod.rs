@@ -131,6 +131,7 @@ pub struct Settings {
     cooperative_scans: bool,
     group_finest_first: bool,
     group_before_joins: bool,
+    drop_determined_keys: bool,
     plan_cache_mode: PlanCacheMode,
     isolation: Isolation,
     /// None for as long as it takes.
@@ -187,6 +188,7 @@ impl Settings {
             cooperative_scans: true,
             group_finest_first: true,
             group_before_joins: true,
+            drop_determined_keys: true,
             plan_cache_mode: PlanCacheMode::default(),
             isolation: Isolation::default(),
             lock_timeout: None,
@@ -254,6 +256,11 @@ impl Settings {
     /// Whether rows are grouped before joins that only add to what they are grouped by.
     pub fn group_before_joins(&self) -> bool {
         self.group_before_joins
+    }
+
+    /// Whether rows are not grouped by what other keys determine and nobody reads.
+    pub fn drop_determined_keys(&self) -> bool {
+        self.drop_determined_keys
     }
 
     /// Whether outer joins are made inner ones where the joins above allow it.

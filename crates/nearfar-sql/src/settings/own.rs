@@ -61,7 +61,7 @@ macro_rules! switch {
 }
 
 /// All of them.
-pub const OWN: [OwnSetting; 26] = [
+pub const OWN: [OwnSetting; 27] = [
     OwnSetting {
         name: "default_tablespace",
         description: "Where tables are put that name no tablespace.",
@@ -210,6 +210,11 @@ pub const OWN: [OwnSetting; 26] = [
         group_before_joins,
         "Whether rows are grouped by the keys of joins before these, where joins only add \
          to what they are grouped by."
+    ),
+    switch!(
+        drop_determined_keys,
+        "Whether rows are not grouped by keys that nobody reads and that other keys \
+         determine."
     ),
     switch!(
         key_joins,

@@ -14,6 +14,7 @@ mod cursors;
 mod damaged_files;
 mod defaults;
 mod definitions;
+mod determined_keys;
 mod durability;
 mod early_groups;
 mod errors;

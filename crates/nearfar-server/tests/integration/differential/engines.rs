@@ -34,11 +34,12 @@ const NEEDED_RULES: [&str; 14] = [
 ];
 
 /// Settings that switch rules off.
-const SWITCHED_OFF: [&str; 6] = [
+const SWITCHED_OFF: [&str; 7] = [
     "SET key_joins = off",
     "SET share_subplans = off",
     "SET group_finest_first = off",
     "SET group_before_joins = off",
+    "SET drop_determined_keys = off",
     "SET narrow_outer_joins = off",
     "SET sorted_windows = off",
 ];

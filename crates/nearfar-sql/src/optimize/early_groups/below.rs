@@ -3,11 +3,9 @@
 use arrow::datatypes::SchemaRef;
 use datafusion::common::JoinType;
 use datafusion::common::internal_datafusion_err;
-use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::error::Result;
-use datafusion::physical_expr::aggregate::{AggregateExprBuilder, AggregateFunctionExpr};
+use datafusion::physical_expr::aggregate::AggregateFunctionExpr;
 use datafusion::physical_expr::expressions::Column;
-use datafusion::physical_expr::utils::collect_columns;
 use datafusion::physical_expr::{Partitioning, PhysicalExpr};
 use datafusion::physical_expr_common::physical_expr::is_volatile;
 use datafusion::physical_plan::ExecutionPlan;
@@ -19,6 +17,7 @@ use datafusion::physical_plan::repartition::RepartitionExec;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use super::super::places::{columns_of, moved, place, with_arguments, with_columns};
 use super::estimate::{is_whole, is_worth, keeps_rows};
 use super::fails::{is_operation, never_fails};
 
@@ -52,17 +51,8 @@ impl Wanted {
         schema: &SchemaRef,
         value: impl Fn(&Value) -> Result<Value>,
     ) -> Result<Self> {
-        let functions = self.functions.iter().map(|function| {
-            let arguments = function.expressions();
-            let arguments = arguments.iter().map(&value).collect::<Result<_>>()?;
-            let mut said = AggregateExprBuilder::new(Arc::new(function.fun().clone()), arguments)
-                .alias(function.name())
-                .schema(Arc::clone(schema));
-            if function.ignore_nulls() {
-                said = said.ignore_nulls();
-            }
-            said.build().map(Arc::new)
-        });
+        let functions = self.functions.iter();
+        let functions = functions.map(|function| with_arguments(function, schema, &value));
         let filters = self.filters.iter();
         let filters = filters.map(|filter| filter.as_ref().map(&value).transpose());
         Ok(Self {
@@ -72,39 +62,6 @@ impl Wanted {
             is_joined: self.is_joined,
         })
     }
-}
-
-/// Columns that `expressions` look at, rising.
-pub fn columns_of<'a>(expressions: impl IntoIterator<Item = &'a Value>) -> Vec<usize> {
-    let columns = expressions.into_iter().flat_map(collect_columns);
-    let columns: BTreeSet<usize> = columns.map(|column| column.index()).collect();
-    columns.into_iter().collect()
-}
-
-/// `value` where only `kept` columns are left, in that order.
-pub fn moved(value: &Value, kept: &[usize]) -> Result<Value> {
-    with_columns(value, |column| {
-        let place = place(column.index(), kept)?;
-        Ok(Arc::new(Column::new(column.name(), place)))
-    })
-}
-
-/// Where a column is among those that are `kept`.
-fn place(column: usize, kept: &[usize]) -> Result<usize> {
-    let place = kept.iter().position(|kept| *kept == column);
-    place.ok_or_else(|| internal_datafusion_err!("column {column} is grouped below a join"))
-}
-
-/// `value` with others in the place of its columns.
-fn with_columns(value: &Value, other: impl Fn(&Column) -> Result<Value>) -> Result<Value> {
-    let value = Arc::clone(value).transform_up(|value| {
-        let other = value.downcast_ref::<Column>().map(&other);
-        Ok(match other.transpose()? {
-            Some(other) => Transformed::yes(other),
-            None => Transformed::no(value),
-        })
-    });
-    value.data()
 }
 
 /// The columns that `wanted` has for keys, and the states of its functions, of rows of `plan` that are put together below

@@ -9,22 +9,25 @@ mod below;
 mod estimate;
 mod fails;
 
+pub use fails::never_fails;
+
 use datafusion::error::Result;
 use datafusion::physical_expr_common::physical_expr::is_volatile;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::aggregates::{AggregateExec, AggregateMode, PhysicalGroupBy};
 use std::sync::Arc;
 
-use super::aggregate_rule::AggregateRule;
+use super::places::{columns_of, moved};
 use super::states::{has_small_state, over_states};
+use super::switched_rule::{SwitchedRule, with_aggregates};
 use crate::settings::Settings;
-use below::{Wanted, below, columns_of, moved};
+use below::{Wanted, below};
 
 /// Puts an aggregate by keys below joins.
-pub const EARLY_GROUPS: AggregateRule = AggregateRule {
+pub const EARLY_GROUPS: SwitchedRule = SwitchedRule {
     name: "nearfar_early_groups",
     is_on: Settings::group_before_joins,
-    replace: of_groups,
+    rewrite: |plan| with_aggregates(plan, of_groups),
 };
 
 /// Whether an aggregate makes states of rows, which can be put together.
