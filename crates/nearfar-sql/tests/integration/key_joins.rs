@@ -273,6 +273,44 @@ async fn scans_are_told_the_keys() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn scans_are_told_the_columns_of_sparse_keys() {
+    let session = session().await;
+    let tables = "CREATE TABLE costs AS SELECT value % 50000 AS p, CASE WHEN value % 31 > 0 THEN value % 997 END AS q, \
+                    CAST(value % 10000 AS NUMERIC(9, 2)) AS cost FROM generate_series(1, 60000) t(value); \
+                  CREATE TABLE few_costs AS SELECT p, q, cost FROM costs WHERE p % 100 = 7";
+    run(&session, tables).await;
+    let sql = "SELECT count(*), sum(y.cost) FROM few_costs x JOIN costs y ON x.p = y.p AND x.cost = y.cost";
+    let analyzed = run(&session, &format!("EXPLAIN ANALYZE {sql}")).await;
+    let told = [
+        "key_is_there(p@0)",
+        "key_is_there(cost@",
+        "key_may_be_there(p@0, cost@",
+    ];
+    let told = told.map(|condition| analyzed.contains(condition));
+    assert_eq!(told, [true; 3], "{analyzed}");
+    for on in [
+        "x.p = y.p AND x.cost = y.cost",
+        "x.p = y.p AND x.q = y.q",
+        "x.q = y.q AND x.cost = y.cost AND x.p = y.p",
+        "x.q = y.q AND x.p = y.p AND x.cost < y.cost + 1",
+        "x.q IS NOT DISTINCT FROM y.q AND x.p = y.p",
+    ] {
+        for join in ["JOIN", "LEFT JOIN", "RIGHT JOIN", "FULL JOIN"] {
+            let sql = format!(
+                "SELECT count(*), sum(y.cost), sum(x.q), count(y.q) FROM few_costs x {join} costs y ON {on}"
+            );
+            assert_same(&session, &sql).await;
+        }
+        for exists in ["EXISTS", "NOT EXISTS"] {
+            let sql = format!(
+                "SELECT count(*), sum(q) FROM costs y WHERE {exists} (SELECT 1 FROM few_costs x WHERE {on})"
+            );
+            assert_same(&session, &sql).await;
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn errors_below_come_through() {
     let session = session().await;
     for mode in MODES {

@@ -23,6 +23,9 @@ const BITS_MAX: u64 = 1 << 28;
 /// Room in a Bloom filter for each key: with two, about one in 200 other keys passes.
 const BLOOM_ROOM: usize = 2;
 
+/// Numbers for each key where keys are sparse.
+const SPARSE: usize = 8;
+
 /// The keys of a build side.
 #[derive(Debug)]
 pub enum Members {
@@ -39,25 +42,24 @@ impl Members {
         sides: impl Iterator<Item = &'a [ArrayRef]>,
         memory: &MemoryReservation,
     ) -> Result<Option<Self>> {
-        let keys: Vec<Keys> = sides
-            .map(|columns| packing.keys(columns))
-            .collect::<Result<_>>()?;
-        let rows: usize = keys.iter().map(Keys::len).sum();
-        let bounds = keys.iter().filter_map(Keys::bounds);
-        let bounds = bounds.reduce(|(low, high), (a, b)| (low.min(a), high.max(b)));
-        let room = Room::of(bounds, rows);
-        if memory.try_grow(room.bytes()).is_err() {
-            return Ok(None);
-        }
-        let mut members = room.empty();
-        for keys in &keys {
-            for first in (0..keys.len()).step_by(STEP_ROWS) {
-                let step = first..keys.len().min(first + STEP_ROWS);
-                with_values!(keys, |values, valid| members.add(values, valid, step));
-                tokio::task::yield_now().await;
+        let keys = Gathered::of(packing, sides)?;
+        let room = Room::of(keys.bounds, keys.rows);
+        keys.put_into(room, memory).await
+    }
+
+    /// The same of a column, where few of the numbers between the lowest and the highest are there, so that most of other rows
+    /// are told by it; none elsewhere.
+    pub async fn of_sparse<'a>(
+        sides: impl Iterator<Item = &'a [ArrayRef]>,
+        memory: &MemoryReservation,
+    ) -> Result<Option<Self>> {
+        let keys = Gathered::of(&Packing::ONE, sides)?;
+        match Room::of(keys.bounds, keys.rows) {
+            room @ Room::Bits { words, .. } if words * 64 >= keys.rows * SPARSE => {
+                keys.put_into(room, memory).await
             }
+            _ => Ok(None),
         }
-        Ok(Some(members))
     }
 
     /// Adds the keys of some rows.
@@ -96,6 +98,42 @@ impl Members {
     /// Whether keys that are not there never pass.
     pub fn is_exact(&self) -> bool {
         matches!(self, Self::Bits { .. })
+    }
+}
+
+/// Keys as numbers, of which members are made.
+struct Gathered {
+    keys: Vec<Keys>,
+    rows: usize,
+    bounds: Option<(i64, i64)>,
+}
+
+impl Gathered {
+    fn of<'a>(packing: &Packing, sides: impl Iterator<Item = &'a [ArrayRef]>) -> Result<Self> {
+        let keys: Vec<Keys> = sides
+            .map(|columns| packing.keys(columns))
+            .collect::<Result<_>>()?;
+        let bounds = keys.iter().filter_map(Keys::bounds);
+        Ok(Self {
+            bounds: bounds.reduce(|(low, high), (a, b)| (low.min(a), high.max(b))),
+            rows: keys.iter().map(Keys::len).sum(),
+            keys,
+        })
+    }
+
+    async fn put_into(self, room: Room, memory: &MemoryReservation) -> Result<Option<Members>> {
+        if memory.try_grow(room.bytes()).is_err() {
+            return Ok(None);
+        }
+        let mut members = room.empty();
+        for keys in &self.keys {
+            for first in (0..keys.len()).step_by(STEP_ROWS) {
+                let step = first..keys.len().min(first + STEP_ROWS);
+                with_values!(keys, |values, valid| members.add(values, valid, step));
+                tokio::task::yield_now().await;
+            }
+        }
+        Ok(Some(members))
     }
 }
 

@@ -2,7 +2,8 @@
 //!
 //! DataFusion's join has a condition for each partition, between which the scan chooses by a hash of the key. Here
 //! one condition is for all: the range of the keys, a list of them if they are few, and a bit for each number in their
-//! range or, where that is large, a Bloom filter.
+//! range or, where that is large, a Bloom filter. Of keys of several columns, each column has such bits, too, if they leave
+//! most of its numbers out.
 
 use arrow::array::{Array, ArrayRef, BooleanArray, RecordBatch};
 use arrow::buffer::BooleanBuffer;
@@ -154,7 +155,11 @@ impl PushedFilter {
                 conditions.push(compare(Operator::LtEq, high));
             }
         }
-        conditions.extend(self.lists(partitions, list_max)?);
+        let lists = self.lists(partitions, list_max)?;
+        if lists.is_empty() {
+            conditions.extend(self.columns_members(partitions).await?);
+        }
+        conditions.extend(lists);
         conditions.extend(self.members(partitions).await?);
         let all = conditions
             .into_iter()
@@ -186,6 +191,28 @@ impl PushedFilter {
             }
         }
         Ok(lists)
+    }
+
+    /// Of keys of several columns, whether those of a column are the build side's, where few are: that is decided by what
+    /// the column is stored as, and leaves few rows whose columns have to be put together.
+    async fn columns_members(&self, partitions: &[Vec<ArrayRef>]) -> Result<Vec<PhysicalExprRef>> {
+        let mut all: Vec<PhysicalExprRef> = Vec::new();
+        if self.keys.len() == 1 {
+            return Ok(all);
+        }
+        for (at, key) in self.keys.iter().enumerate() {
+            let column = partitions.iter().map(|keys| &keys[at..=at]);
+            let members = Members::of_sparse(column, &self.memory).await?;
+            all.extend(members.map(|members| {
+                let of_column = MemberExpr {
+                    keys: vec![Arc::clone(key)],
+                    packing: Packing::ONE,
+                    members: Arc::new(members),
+                };
+                Arc::new(of_column) as PhysicalExprRef
+            }));
+        }
+        Ok(all)
     }
 
     /// Whether a key may be one of the build side's; none where keys of several columns are no number, or memory has no
