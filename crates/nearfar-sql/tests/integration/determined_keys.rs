@@ -65,7 +65,7 @@ async fn keys_that_others_determine_are_left_out() {
             1,
         ),
         (
-            "SELECT id, sum(n) FROM (SELECT id, lower(name) AS l, of AS n FROM things) AS t GROUP BY id, l",
+            "SELECT id, sum(n) FROM (SELECT id, lower(substr(name, 1, 3)) AS l, of AS n FROM things) AS t GROUP BY id, l",
             1,
         ),
         // Some key has to be left, and what is read.
@@ -111,6 +111,19 @@ async fn keys_that_differ_are_kept() {
         ),
         // Nobody is spared an error, and no order of values is lost.
         ("SELECT id, count(*) FROM things GROUP BY id, 1 / of", 2),
+        (
+            "SELECT id, count(*) FROM (SELECT id, 1 / of AS q FROM things) AS t GROUP BY id, q",
+            2,
+        ),
+        (
+            "SELECT id, sum(n) FROM (SELECT id, q + 1 AS r, n FROM (SELECT id, CAST(name AS INT) AS q, of AS n \
+             FROM things) AS t JOIN sales ON thing = id) AS u GROUP BY id, r",
+            2,
+        ),
+        (
+            "SELECT id, sum(n) FROM (SELECT id, substr(name, of - 3) AS s, of AS n FROM things) AS t GROUP BY id, s",
+            2,
+        ),
         (
             "SELECT id, string_agg(brand, ',') FROM things GROUP BY id, name",
             2,
@@ -167,6 +180,18 @@ async fn equal_groups_stay_equal() {
     let plan = run(&session, &format!("EXPLAIN {sql}")).await;
     assert!(!plan.contains("name@1 as name"), "{plan}");
     same_without(&session, SETTING, &sql).await;
+    // A join that is made once stays so.
+    let joined = "WITH j AS (SELECT id, name, pieces FROM sales JOIN things ON thing = id) \
+                  SELECT (SELECT max(s) FROM (SELECT sum(pieces) AS s FROM j GROUP BY id, name) AS g), \
+                         (SELECT count(DISTINCT name) + max(id) + sum(pieces) FROM j)";
+    run(&session, &format!("SET {SETTING} = off")).await;
+    let shared = run(&session, &format!("EXPLAIN {joined}")).await;
+    assert!(shared.contains("SharedExec"), "{shared}");
+    run(&session, &format!("SET {SETTING} = on")).await;
+    let plan = run(&session, &format!("EXPLAIN {joined}")).await;
+    assert!(plan.contains("SharedExec"), "{plan}");
+    assert!(plan.contains("gby=[id@0 as id],"), "{plan}");
+    same_without(&session, SETTING, joined).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -23,8 +23,11 @@ const BITS_MAX: u64 = 1 << 28;
 /// Room in a Bloom filter for each key: with two, about one in 200 other keys passes.
 const BLOOM_ROOM: usize = 2;
 
-/// Numbers for each key where keys are sparse.
+/// Numbers for each key where keys are sparse, at least.
 const SPARSE: usize = 8;
+
+/// The same at most, unless [all of them have bits](BITS_ALWAYS).
+const SPARSE_MAX: usize = 32;
 
 /// The keys of a build side.
 #[derive(Debug)]
@@ -47,18 +50,23 @@ impl Members {
         keys.put_into(room, memory).await
     }
 
-    /// The same of a column, where few of the numbers between the lowest and the highest are there, so that most of other rows
-    /// are told by it; none elsewhere.
+    /// The same of a column that has a few numbers between the lowest and the highest for each row, so that most of other
+    /// rows are told by it, and not that many that bits for them take more than keys; none of other columns.
     pub async fn of_sparse<'a>(
         sides: impl Iterator<Item = &'a [ArrayRef]>,
         memory: &MemoryReservation,
     ) -> Result<Option<Self>> {
         let keys = Gathered::of(&Packing::ONE, sides)?;
         match Room::of(keys.bounds, keys.rows) {
-            room @ Room::Bits { words, .. } if words * 64 >= keys.rows * SPARSE => {
-                keys.put_into(room, memory).await
+            room @ Room::Bits { words, .. } => {
+                let most = (BITS_ALWAYS as usize).max(keys.rows.saturating_mul(SPARSE_MAX));
+                let is_sparse = (keys.rows.saturating_mul(SPARSE)..=most).contains(&(words * 64));
+                match is_sparse {
+                    true => keys.put_into(room, memory).await,
+                    false => Ok(None),
+                }
             }
-            _ => Ok(None),
+            Room::Bloom { .. } => Ok(None),
         }
     }
 

@@ -156,11 +156,13 @@ impl PushedFilter {
             }
         }
         let lists = self.lists(partitions, list_max)?;
+        // What keys take is taken first, and looked at last.
+        let members = self.members(partitions).await?;
         if lists.is_empty() {
             conditions.extend(self.columns_members(partitions).await?);
         }
         conditions.extend(lists);
-        conditions.extend(self.members(partitions).await?);
+        conditions.extend(members);
         let all = conditions
             .into_iter()
             .reduce(|all, next| Arc::new(BinaryExpr::new(all, Operator::And, next)));

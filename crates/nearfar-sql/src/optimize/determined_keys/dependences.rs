@@ -36,14 +36,18 @@ impl Dependence {
     }
 }
 
-/// All columns that the columns `from` determine, with these.
-pub fn closure(known: &[Dependence], from: impl IntoIterator<Item = usize>) -> BTreeSet<usize> {
-    let mut all: BTreeSet<usize> = BTreeSet::new();
-    let mut next: Vec<usize> = from.into_iter().collect();
-    while let Some(column) = next.pop() {
-        if all.insert(column) {
-            let of_column = known.iter().filter(|dependence| dependence.by == column);
-            next.extend(of_column.flat_map(|dependence| &dependence.determined));
+/// All of so many `columns` that those `from` determine, with these.
+pub fn closure(
+    known: &[Dependence],
+    from: impl IntoIterator<Item = usize>,
+    columns: usize,
+) -> BTreeSet<usize> {
+    let mut all: BTreeSet<usize> = from.into_iter().collect();
+    let mut next: Vec<usize> = all.iter().copied().collect();
+    while let Some(column) = next.pop().filter(|_| all.len() < columns) {
+        for dependence in known.iter().filter(|dependence| dependence.by == column) {
+            let determined = dependence.determined.iter();
+            next.extend(determined.filter(|column| all.insert(**column)));
         }
     }
     all
@@ -66,14 +70,26 @@ pub fn dependences(plan: &Plan) -> Vec<Dependence> {
     if let Some(projection) = plan.downcast_ref::<ProjectionExec>() {
         let values = projection.expr().iter();
         let values: Vec<_> = values.map(|given| Arc::clone(&given.expr)).collect();
-        return over(&dependences(projection.input()), &values);
+        let below = projection.input().schema().fields().len();
+        return over(&dependences(projection.input()), below, &values);
     }
     if let Some(filter) = plan.downcast_ref::<FilterExec>() {
         let known = dependences(filter.input());
-        return kept(known, filter.projection().as_ref().map(AsRef::as_ref));
+        let below = filter.input().schema().fields().len();
+        return kept(
+            known,
+            below,
+            filter.projection().as_ref().map(AsRef::as_ref),
+        );
     }
     if let Some(join) = plan.downcast_ref::<HashJoinExec>() {
-        return kept(of_join(join), join.projection.as_ref().map(AsRef::as_ref));
+        let sides = [join.left(), join.right()];
+        let below = sides.map(|side| side.schema().fields().len()).iter().sum();
+        return kept(
+            of_join(join),
+            below,
+            join.projection.as_ref().map(AsRef::as_ref),
+        );
     }
     let inputs = plan.children();
     match inputs.as_slice() {
@@ -82,12 +98,12 @@ pub fn dependences(plan: &Plan) -> Vec<Dependence> {
     }
 }
 
-/// What is known of `values` of rows of whose columns this is `known`.
-fn over(known: &[Dependence], values: &[Value]) -> Vec<Dependence> {
+/// What is known of `values` of rows of whose columns, so many `below`, this is `known`.
+fn over(known: &[Dependence], below: usize, values: &[Value]) -> Vec<Dependence> {
     let columns: Vec<_> = values.iter().map(|value| columns_of([value])).collect();
     let of_column = values.iter().enumerate().filter_map(|(by, value)| {
         let column = value.downcast_ref::<Column>()?.index();
-        let all = closure(known, [column]);
+        let all = closure(known, [column], below);
         let is_determined = |value: &usize| {
             let mut columns = columns[*value].iter();
             columns.all(|column| all.contains(column)) && !is_volatile(&values[*value])
@@ -99,7 +115,7 @@ fn over(known: &[Dependence], values: &[Value]) -> Vec<Dependence> {
 }
 
 /// The same where a `projection` leaves only some columns, if there is one.
-fn kept(known: Vec<Dependence>, projection: Option<&[usize]>) -> Vec<Dependence> {
+fn kept(known: Vec<Dependence>, below: usize, projection: Option<&[usize]>) -> Vec<Dependence> {
     let Some(projection) = projection else {
         return known;
     };
@@ -107,7 +123,7 @@ fn kept(known: Vec<Dependence>, projection: Option<&[usize]>) -> Vec<Dependence>
         let column: Value = Arc::new(Column::new("", *column));
         column
     });
-    over(&known, &columns.collect::<Vec<_>>())
+    over(&known, below, &columns.collect::<Vec<_>>())
 }
 
 /// What is known of both sides of a join, before its projection. A side whose columns are null in rows without a partner

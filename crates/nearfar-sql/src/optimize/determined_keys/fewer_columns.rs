@@ -2,15 +2,18 @@
 
 use datafusion::common::JoinType;
 use datafusion::error::Result;
+use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::joins::HashJoinExec;
 use datafusion::physical_plan::projection::{ProjectionExec, ProjectionExpr};
 use std::sync::Arc;
 
+use super::super::early_groups::never_fails;
 use super::super::places::{columns_of, moved, place};
 
 type Plan = Arc<dyn ExecutionPlan>;
+type Value = Arc<dyn PhysicalExpr>;
 
 /// The rows of `plan` with these of its columns, rising; inputs of its projections and joins have those only that they need.
 pub fn with_columns_only(plan: &Plan, columns: &[usize]) -> Result<Plan> {
@@ -20,11 +23,7 @@ pub fn with_columns_only(plan: &Plan, columns: &[usize]) -> Result<Plan> {
     if let Some(projection) = plan.downcast_ref::<ProjectionExec>() {
         return of_projection(projection, columns);
     }
-    if let Some(join) = plan.downcast_ref::<HashJoinExec>()
-        && *join.join_type() == JoinType::Inner
-        && join.projection.is_none()
-        && join.filter().is_none()
-    {
+    if let Some(join) = narrowed_join(plan) {
         return of_join(join, columns);
     }
     let schema = plan.schema();
@@ -38,6 +37,38 @@ pub fn with_columns_only(plan: &Plan, columns: &[usize]) -> Result<Plan> {
     let columns: Vec<_> = columns.collect();
     let projection = ProjectionExec::try_new(columns, Arc::clone(plan))?;
     Ok(Arc::new(projection))
+}
+
+/// Whether computing `value` of rows of `plan` fails for none, and neither does what it is computed of and would be left out
+/// with it.
+pub fn can_be_left_out(value: &Value, plan: &Plan) -> bool {
+    never_fails(value, plan)
+        && columns_of([value])
+            .into_iter()
+            .all(|column| is_column_left_out(plan, column))
+}
+
+fn is_column_left_out(plan: &Plan, column: usize) -> bool {
+    if let Some(projection) = plan.downcast_ref::<ProjectionExec>() {
+        return can_be_left_out(&projection.expr()[column].expr, projection.input());
+    }
+    let Some(join) = narrowed_join(plan) else {
+        return true;
+    };
+    let left = join.left().schema().fields().len();
+    match column.checked_sub(left) {
+        Some(column) => is_column_left_out(join.right(), column),
+        None => is_column_left_out(join.left(), column),
+    }
+}
+
+/// The join that a plan is, if it can have fewer columns.
+fn narrowed_join(plan: &Plan) -> Option<&HashJoinExec> {
+    let join = plan.downcast_ref::<HashJoinExec>()?;
+    let is_plain = *join.join_type() == JoinType::Inner
+        && join.projection.is_none()
+        && join.filter().is_none();
+    is_plain.then_some(join)
 }
 
 fn of_projection(projection: &ProjectionExec, columns: &[usize]) -> Result<Plan> {

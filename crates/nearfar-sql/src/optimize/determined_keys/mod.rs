@@ -5,25 +5,25 @@
 
 mod dependences;
 mod fewer_columns;
+mod repeated;
 
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::error::Result;
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_expr_common::physical_expr::is_volatile;
+use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::aggregates::{AggregateExec, AggregateMode, PhysicalGroupBy};
 use datafusion::physical_plan::projection::{ProjectionExec, ProjectionExpr};
-use datafusion::physical_plan::{ExecutionPlan, displayable};
-use std::collections::HashMap;
 use std::sync::Arc;
 
-use super::early_groups::never_fails;
 use super::places::{columns_of, moved, with_arguments};
 use super::switched_rule::SwitchedRule;
 use crate::datafusion_names::ORDERED_AGGREGATES;
 use crate::settings::Settings;
 use dependences::{closure, dependences};
-use fewer_columns::with_columns_only;
+use fewer_columns::{can_be_left_out, with_columns_only};
+use repeated::{Repeated, read_by};
 
 type Plan = Arc<dyn ExecutionPlan>;
 type Value = Arc<dyn PhysicalExpr>;
@@ -36,48 +36,18 @@ pub const DETERMINED_KEYS: SwitchedRule = SwitchedRule {
 };
 
 fn rewrite(plan: Plan) -> Result<Plan> {
-    let mut all = None;
+    let mut repeated = None;
     let rewritten = Arc::clone(&plan).transform_down(|node| {
         let Some(found) = Found::of(&node) else {
             return Ok(Transformed::no(node));
         };
-        if found.is_same_elsewhere(all.get_or_insert_with(|| read_of_groups(&plan))) {
-            return Ok(Transformed::no(node));
+        let repeated = repeated.get_or_insert_with(|| Repeated::of(&plan));
+        match found.rewritten(repeated)? {
+            Some(other) => Ok(Transformed::yes(other)),
+            None => Ok(Transformed::no(node)),
         }
-        found.rewritten().map(Transformed::yes)
     });
     rewritten.data()
-}
-
-/// How often a plan has the same groups, by their text, and which of their keys and functions are read where.
-type ReadOfGroups = HashMap<String, Vec<Vec<usize>>>;
-
-/// What is read of the groups of `plan`.
-fn read_of_groups(plan: &Plan) -> ReadOfGroups {
-    fn add(plan: &Plan, read: Option<Vec<usize>>, all: &mut ReadOfGroups) {
-        if Groups::of(plan).is_some() {
-            let columns = plan.schema().fields().len();
-            let read = read.unwrap_or_else(|| (0..columns).collect());
-            all.entry(text(plan)).or_default().push(read);
-        }
-        let read = plan.downcast_ref::<ProjectionExec>().map(read_by);
-        let inputs = plan.children();
-        inputs
-            .into_iter()
-            .for_each(|input| add(input, read.clone(), all));
-    }
-    let mut all = HashMap::new();
-    add(plan, None, &mut all);
-    all
-}
-
-fn text(plan: &Plan) -> String {
-    displayable(plan.as_ref()).indent(false).to_string()
-}
-
-/// The columns that a projection reads.
-fn read_by(projection: &ProjectionExec) -> Vec<usize> {
-    columns_of(projection.expr().iter().map(|given| &given.expr))
 }
 
 /// A projection of groups that have more keys than they need.
@@ -100,16 +70,14 @@ impl<'a> Found<'a> {
         })
     }
 
-    /// Whether other parts of the plan read other columns of the same groups, which are better made once.
-    fn is_same_elsewhere(&self, all: &ReadOfGroups) -> bool {
-        let read = read_by(self.projection);
-        let same = all.get(&text(self.projection.input()));
-        same.is_some_and(|same| same.iter().any(|other| *other != read))
-    }
-
-    /// The same projection of groups by the keys that they need.
-    fn rewritten(&self) -> Result<Plan> {
-        let grouped = self.groups.by(&self.kept)?;
+    /// The same projection of groups by the keys that they need, unless others read more of the same groups.
+    fn rewritten(&self, repeated: &Repeated) -> Result<Option<Plan>> {
+        let (groups, rows) = (self.projection.input(), self.groups.first.input());
+        if repeated.reads_others(groups, &read_by(self.projection)) {
+            return Ok(None);
+        }
+        let is_narrowed = !repeated.has_join_alone(groups, rows);
+        let grouped = self.groups.by(&self.kept, is_narrowed)?;
         let keys = self.groups.keys().len();
         let functions = keys..self.projection.input().schema().fields().len();
         let columns: Vec<usize> = self.kept.iter().copied().chain(functions).collect();
@@ -122,7 +90,7 @@ impl<'a> Found<'a> {
         let exprs = exprs.collect::<Result<Vec<_>>>()?;
         let schema = self.projection.schema();
         let projection = ProjectionExec::try_new_with_schema_metadata(exprs, grouped, &schema)?;
-        Ok(Arc::new(projection))
+        Ok(Some(Arc::new(projection)))
     }
 }
 
@@ -171,18 +139,19 @@ impl<'a> Groups<'a> {
         if kept.iter().all(|key| read.contains(key)) {
             return kept;
         }
-        let known = dependences(self.first.input());
+        let rows = self.first.input();
+        let known = dependences(rows);
         for key in (0..keys.len()).rev() {
             let value = &keys[key].0;
             // Who groups by what can't be computed is told so.
-            let is_safe = value.is::<Column>() || never_fails(value, self.first.input());
-            if read.contains(&key) || is_volatile(value) || !is_safe {
+            if read.contains(&key) || is_volatile(value) || !can_be_left_out(value, rows) {
                 continue;
             }
             let others = kept.iter().filter(|other| **other != key);
             let others = others.filter_map(|other| keys[*other].0.downcast_ref::<Column>());
             let others: Vec<usize> = others.map(Column::index).collect();
-            let determined = closure(&known, others.iter().copied());
+            let columns = rows.schema().fields().len();
+            let determined = closure(&known, others.iter().copied(), columns);
             // Without any key there would be a group without rows.
             let goes = !others.is_empty()
                 && columns_of([value])
@@ -195,19 +164,23 @@ impl<'a> Groups<'a> {
         kept
     }
 
-    /// The same groups by these keys alone, made of those columns of the rows that they need.
-    fn by(&self, kept: &[usize]) -> Result<Plan> {
+    /// The same groups by these keys alone, made of those columns of the rows that they need if these are narrowed.
+    fn by(&self, kept: &[usize], is_narrowed: bool) -> Result<Plan> {
         let (first, last) = (self.first, self.last);
         let keys = kept.iter().map(|key| &self.keys()[*key]);
         let functions = first.aggr_expr().iter();
         let arguments: Vec<Value> = functions.flat_map(|f| f.expressions()).collect();
         let filters = first.filter_expr().iter().flatten();
-        let columns = columns_of(
+        let needed = columns_of(
             keys.clone()
                 .map(|(key, _)| key)
                 .chain(&arguments)
                 .chain(filters),
         );
+        let columns = match is_narrowed {
+            true => needed,
+            false => (0..first.input_schema().fields().len()).collect(),
+        };
         let rows = with_columns_only(first.input(), &columns)?;
         let schema = rows.schema();
         let moved = |value: &Value| moved(value, &columns);

@@ -111,6 +111,7 @@ fn constant(value: &Value) -> Option<i128> {
     }
 }
 
+/// Whether a value, no operator, is of a kind that has one wherever its parts do.
 fn is_known(value: &Value, plan: &Plan) -> bool {
     if let Some(cast) = value.downcast_ref::<CastExpr>() {
         let given = cast.expr().data_type(&plan.schema());
@@ -124,6 +125,22 @@ fn is_known(value: &Value, plan: &Plan) -> bool {
         || value.is::<CaseExpr>()
         || value.is::<InListExpr>()
         || value.is::<LikeExpr>()
+        || is_known_function(value)
+}
+
+/// Whether a value is that of a function which has one for all arguments that it can be given.
+fn is_known_function(value: &Value) -> bool {
+    let Some(call) = value.downcast_ref::<ScalarFunctionExpr>() else {
+        return false;
+    };
+    match (call.name(), call.args()) {
+        ("lower" | "upper", [_]) => true,
+        // A part from a place on, of so many characters: fewer than none are an error.
+        ("substr", [_, numbers @ ..]) => numbers
+            .iter()
+            .all(|number| constant(number).is_some_and(|number| number >= 0)),
+        _ => false,
+    }
 }
 
 /// Whether a type has all values of another one.
