@@ -1,51 +1,22 @@
-//! Operators that stand in the place of one of DataFusion's: the rule that puts them there, and what they have from it.
+//! Operators that stand in the place of one of DataFusion's: how they are put there, and what they have from it.
 
-use datafusion::common::config::ConfigOptions;
 use datafusion::error::Result;
-use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::{DisplayFormatType, ExecutionPlan};
 use std::fmt;
 use std::sync::Arc;
 
 use super::described;
 use crate::optimize::replaced_by_need;
-use crate::settings::Settings;
 
 /// A plan.
 type Plan = Arc<dyn ExecutionPlan>;
 
-/// Puts operators in the place of those of DataFusion that they can stand for.
-pub struct InPlaceRule {
-    /// What logs and errors call it.
-    pub name: &'static str,
-    /// Whether a session has it.
-    pub is_on: fn(&Settings) -> bool,
-    /// The operator for one of DataFusion's, if there is one.
-    pub operator: fn(&Plan) -> Option<Plan>,
-}
-
-impl fmt::Debug for InPlaceRule {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name)
-    }
-}
-
-impl PhysicalOptimizerRule for InPlaceRule {
-    fn optimize(&self, plan: Plan, config: &ConfigOptions) -> Result<Plan> {
-        let settings = config.extensions.get::<Settings>();
-        if !settings.is_none_or(self.is_on) {
-            return Ok(plan);
-        }
-        replaced_by_need(&plan, &|plan, _| Ok((self.operator)(plan)))
-    }
-
-    fn name(&self) -> &str {
-        self.name
-    }
-
-    fn schema_check(&self) -> bool {
-        true
-    }
+/// `plan` with operators in the place of those of DataFusion for which `operator` has one.
+///
+/// # Errors
+/// Operators that refuse their inputs.
+pub fn in_place(plan: &Plan, operator: fn(&Plan) -> Option<Plan>) -> Result<Plan> {
+    replaced_by_need(plan, &|plan, _| Ok(operator(plan)))
 }
 
 /// Shows an operator as the one of DataFusion that it stands for, by its own name.

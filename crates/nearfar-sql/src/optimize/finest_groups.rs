@@ -12,9 +12,10 @@ use datafusion::physical_plan::aggregates::{AggregateExec, AggregateMode, Physic
 use std::collections::HashSet;
 use std::sync::Arc;
 
+use super::aggregates::with_aggregates;
 use super::outer_constants::varying;
 use super::states::{has_small_state, over_states};
-use super::switched_rule::{SwitchedRule, with_aggregates};
+use crate::plan_rule::SwitchedRule;
 use crate::settings::Settings;
 
 /// Puts an aggregate of the finest groups below the first one of grouping sets.

@@ -1,5 +1,6 @@
 //! Optimizer rules that use what Nearfar knows of its tables.
 
+mod aggregates;
 mod any_order;
 mod apart;
 mod array_texts;
@@ -13,6 +14,7 @@ mod determined_keys;
 mod early_groups;
 mod empty_unions;
 mod estimate;
+mod fails;
 mod finest_groups;
 mod float_limits;
 mod global_filters;
@@ -36,7 +38,6 @@ mod shared_names;
 mod states;
 mod subqueries;
 mod sums_of_sums;
-mod switched_rule;
 mod unless;
 mod whole_orders;
 

@@ -22,17 +22,22 @@ use futures::stream;
 use std::fmt;
 use std::sync::Arc;
 
-use super::in_place::{InPlaceRule, show, stands_for};
+use super::in_place::{in_place, show, stands_for};
+use crate::plan_rule::SwitchedRule;
 use crate::settings::Settings;
 use plan::SetsPlan;
 use stages::Stages;
 
 /// Puts a [`GroupingSetsExec`] in the place of each aggregate of sets over states. Behind all rules that decide about
 /// expressions.
-pub const GROUPING_SETS: InPlaceRule = InPlaceRule {
+pub const GROUPING_SETS: SwitchedRule = SwitchedRule {
     name: "nearfar_grouping_sets",
     is_on: Settings::group_finest_first,
-    operator: |plan| GroupingSetsExec::in_place_of(plan).map(|own| Arc::new(own) as _),
+    rewrite: |plan| {
+        in_place(&plan, |plan| {
+            GroupingSetsExec::in_place_of(plan).map(|own| Arc::new(own) as _)
+        })
+    },
 };
 
 /// The operator's name.

@@ -2,8 +2,8 @@
 //!
 //! DataFusion's join has a condition for each partition, between which the scan chooses by a hash of the key. Here
 //! one condition is for all: the range of the keys, a list of them if they are few, and a bit for each number in their
-//! range or, where that is large, a Bloom filter. Of keys of several columns, each column has such bits, too, if they leave
-//! most of its numbers out.
+//! range or, where that is large, a Bloom filter. Of keys of several columns, each column has such bits, too, if they are few
+//! and leave most of its numbers out.
 
 use arrow::array::{Array, ArrayRef, BooleanArray, RecordBatch};
 use arrow::buffer::BooleanBuffer;

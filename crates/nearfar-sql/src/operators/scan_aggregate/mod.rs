@@ -28,7 +28,8 @@ use futures::{StreamExt, TryStreamExt, stream};
 use std::fmt;
 use std::sync::Arc;
 
-use super::in_place::{InPlaceRule, show, stands_for};
+use super::in_place::{in_place, show, stands_for};
+use crate::plan_rule::SwitchedRule;
 use crate::settings::Settings;
 use crate::slices::{SLICE_ROWS, slices};
 use aggregation::Aggregation;
@@ -36,10 +37,14 @@ use plan::AggregatePlan;
 
 /// Puts a [`ScanAggregateExec`] in the place of each aggregate of the rows of a scan that can be one. Behind all rules that
 /// decide about expressions and sorts.
-pub const SCAN_AGGREGATES: InPlaceRule = InPlaceRule {
+pub const SCAN_AGGREGATES: SwitchedRule = SwitchedRule {
     name: "nearfar_scan_aggregates",
     is_on: Settings::scan_aggregates,
-    operator: |plan| ScanAggregateExec::in_place_of(plan).map(|own| Arc::new(own) as _),
+    rewrite: |plan| {
+        in_place(&plan, |plan| {
+            ScanAggregateExec::in_place_of(plan).map(|own| Arc::new(own) as _)
+        })
+    },
 };
 
 /// The operator's name.

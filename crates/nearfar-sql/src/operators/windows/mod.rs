@@ -22,17 +22,22 @@ use futures::{StreamExt, stream};
 use std::fmt;
 use std::sync::Arc;
 
-use super::in_place::{InPlaceRule, show, stands_for};
+use super::in_place::{in_place, show, stands_for};
+use crate::plan_rule::SwitchedRule;
 use crate::settings::Settings;
 use functions::Windows;
 use rows::Rows;
 
 /// Puts a [`SortedWindowExec`] in the place of each operator for windows that can be one. Behind all rules that decide
 /// about sorts.
-pub const SORTED_WINDOWS: InPlaceRule = InPlaceRule {
+pub const SORTED_WINDOWS: SwitchedRule = SwitchedRule {
     name: "nearfar_sorted_windows",
     is_on: Settings::sorted_windows,
-    operator: |plan| SortedWindowExec::in_place_of(plan).map(|own| Arc::new(own) as _),
+    rewrite: |plan| {
+        in_place(&plan, |plan| {
+            SortedWindowExec::in_place_of(plan).map(|own| Arc::new(own) as _)
+        })
+    },
 };
 
 /// The operator's name.

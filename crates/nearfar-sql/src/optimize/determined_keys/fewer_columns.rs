@@ -9,7 +9,7 @@ use datafusion::physical_plan::joins::HashJoinExec;
 use datafusion::physical_plan::projection::{ProjectionExec, ProjectionExpr};
 use std::sync::Arc;
 
-use super::super::early_groups::never_fails;
+use super::super::fails::never_fails;
 use super::super::places::{columns_of, moved, place};
 
 type Plan = Arc<dyn ExecutionPlan>;

@@ -18,8 +18,8 @@ use datafusion::physical_plan::projection::{ProjectionExec, ProjectionExpr};
 use std::sync::Arc;
 
 use super::places::{columns_of, moved, with_arguments};
-use super::switched_rule::SwitchedRule;
 use crate::datafusion_names::ORDERED_AGGREGATES;
+use crate::plan_rule::SwitchedRule;
 use crate::settings::Settings;
 use dependences::{closure, dependences};
 use fewer_columns::{can_be_left_out, with_columns_only};

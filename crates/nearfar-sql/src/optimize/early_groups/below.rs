@@ -17,9 +17,9 @@ use datafusion::physical_plan::repartition::RepartitionExec;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use super::super::fails::{is_operation, never_fails};
 use super::super::places::{columns_of, moved, place, with_arguments, with_columns};
 use super::estimate::{is_whole, is_worth, keeps_rows};
-use super::fails::{is_operation, never_fails};
 
 type Plan = Arc<dyn ExecutionPlan>;
 type Value = Arc<dyn PhysicalExpr>;

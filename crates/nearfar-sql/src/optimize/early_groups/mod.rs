@@ -7,9 +7,6 @@
 
 mod below;
 mod estimate;
-mod fails;
-
-pub use fails::never_fails;
 
 use datafusion::error::Result;
 use datafusion::physical_expr_common::physical_expr::is_volatile;
@@ -17,9 +14,10 @@ use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::aggregates::{AggregateExec, AggregateMode, PhysicalGroupBy};
 use std::sync::Arc;
 
+use super::aggregates::with_aggregates;
 use super::places::{columns_of, moved};
 use super::states::{has_small_state, over_states};
-use super::switched_rule::{SwitchedRule, with_aggregates};
+use crate::plan_rule::SwitchedRule;
 use crate::settings::Settings;
 use below::{Wanted, below};
 

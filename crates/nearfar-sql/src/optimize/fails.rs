@@ -1,7 +1,7 @@
 //! Which values can be computed of any row.
 //!
-//! Below a join, what aggregates take is computed of rows, too, that find no partner. An error in one of these is one that
-//! nobody has asked for.
+//! Below a join, what aggregates take is computed of rows, too, that find no partner: an error in one of these is one that
+//! nobody has asked for. And what is left out may be an error that somebody is owed.
 
 use arrow::datatypes::DataType;
 use datafusion::logical_expr::Operator;
@@ -14,8 +14,8 @@ use datafusion::physical_plan::ExecutionPlan;
 use datafusion::scalar::ScalarValue;
 use std::sync::Arc;
 
-use super::super::decimal::{Bounds, arithmetic_bounds, bounds_of};
-use super::super::narrow::column_bounds;
+use super::decimal::{Bounds, arithmetic_bounds, bounds_of};
+use super::narrow::column_bounds;
 use crate::values::operator_of;
 
 /// Operators that have a value for all others.
