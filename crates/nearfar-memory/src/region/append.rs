@@ -5,6 +5,7 @@
 
 use std::fmt;
 use std::ops::Range;
+use std::panic::RefUnwindSafe;
 use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -16,7 +17,8 @@ use super::Region;
 use crate::placement::Placement;
 use crate::tier::TierBytes;
 
-/// Bytes of a region that are written once, one after the other. Made by [`Shelf::areas`](super::Shelf::areas).
+/// Bytes of a region that are written one after the other, and not changed as long as somebody may read them. Made by [`Shelf::areas`](super::Shelf::areas), or of a
+/// whole region.
 ///
 /// ```text
 ///  range.start                     range.end
@@ -34,6 +36,9 @@ pub struct AppendArea {
     appending: Mutex<()>,
 }
 
+// A writer that panics leaves its bytes unwritten, and nothing else is behind the lock.
+impl RefUnwindSafe for AppendArea {}
+
 impl fmt::Debug for AppendArea {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter
@@ -44,7 +49,14 @@ impl fmt::Debug for AppendArea {
 }
 
 impl AppendArea {
-    /// An area of bytes that nobody else has been given, and are zero.
+    /// An area of all bytes of a region.
+    #[must_use]
+    pub fn whole(region: Region) -> Self {
+        let bytes = region.len();
+        Self::new(Arc::new(region), 0..bytes)
+    }
+
+    /// An area of bytes that nobody else has been given.
     pub(super) fn new(region: Arc<Region>, range: Range<usize>) -> Self {
         assert!(
             range.start <= range.end && range.end <= region.len(),
@@ -83,25 +95,39 @@ impl AppendArea {
         self.range.len() - self.len()
     }
 
+    /// Bytes that fit.
+    #[must_use]
+    pub fn capacity_bytes(&self) -> usize {
+        self.range.len()
+    }
+
     /// Writes `bytes` behind those that are there, and returns where they begin; nothing where they don't
     /// fit.
     pub fn append(&self, bytes: &[u8]) -> Option<usize> {
+        self.append_with(bytes.len(), |to| to.copy_from_slice(bytes))
+    }
+
+    /// Has `fill` write `bytes` bytes behind those that are there, and returns where they begin; nothing where
+    /// they don't fit. What it is given has any values at first. If it panics, they count as not written.
+    pub fn append_with(&self, bytes: usize, fill: impl FnOnce(&mut [u8])) -> Option<usize> {
         let _alone = self.appending.lock();
         let start = self.len_bytes.load(Ordering::Relaxed);
-        let end = start.checked_add(bytes.len())?;
+        let end = start.checked_add(bytes)?;
         if end > self.range.len() {
             return None;
         }
-        // SAFETY: the target lies within the area (see above) and behind `len_bytes`, so that no slice or
-        // buffer reaches it (see `slice`); no other writer is here, since the lock is held. `bytes` can't
-        // overlap it, being a slice of readable bytes.
-        unsafe {
-            self.at(start)
-                .copy_from_nonoverlapping(NonNull::from(bytes).cast(), bytes.len())
-        };
+        // SAFETY: the bytes lie within the area (see above), are initialised as all of a region, and behind
+        // `len_bytes`, so that no slice or buffer reaches them (see `slice`); no other writer is here, since the
+        // lock is held as long as the slice lives.
+        fill(unsafe { std::slice::from_raw_parts_mut(self.at(start).as_ptr(), bytes) });
         // Pairs with the load in `len`.
         self.len_bytes.store(end, Ordering::Release);
         Some(start)
+    }
+
+    /// Forgets what was written, of which nobody has a buffer then.
+    pub fn clear(&mut self) {
+        *self.len_bytes.get_mut() = 0;
     }
 
     /// Bytes that were written.
@@ -114,8 +140,9 @@ impl AppendArea {
             range.start <= range.end && range.end <= self.len(),
             "{range:?} was not written yet"
         );
-        // SAFETY: these bytes are initialised, and written no more: `append` writes behind `len_bytes`
-        // only, which never falls. The region is held as long as `self` is.
+        // SAFETY: these bytes are initialised, and not written while the slice lives: `append_with` writes behind
+        // `len_bytes` only, which falls in `clear` alone, for which nobody else has the area. The region is held as
+        // long as `self` is.
         unsafe { std::slice::from_raw_parts(self.at(range.start).as_ptr(), range.len()) }
     }
 
@@ -159,14 +186,14 @@ impl AppendedBytes {
         self.area.slice(0..self.len)
     }
 
-    /// Some of the bytes as an Arrow buffer that keeps the region.
+    /// Some of the bytes as an Arrow buffer that keeps the area.
     ///
     /// # Panics
     /// When `range` lies outside of them, as a slice would.
     #[must_use]
     pub fn buffer(&self, range: Range<usize>) -> Buffer {
         let slice = &self.as_slice()[range];
-        let owner = Arc::clone(&self.area.region);
+        let owner = Arc::clone(&self.area);
         // SAFETY: the bytes of `slice` are initialised, don't change any more, and stay mapped as long as
         // the buffer holds `owner`.
         unsafe { Buffer::from_custom_allocation(NonNull::from(slice).cast(), slice.len(), owner) }
@@ -238,6 +265,34 @@ mod tests {
         assert!(system.usage(TierId::NEAR).region_bytes as usize > Shelf::BLOCK_BYTES_MAX);
         assert_eq!(areas[1].append(b"z"), Some(0));
         assert!(areas[0].is_empty());
+    }
+
+    #[test]
+    fn whole_regions_are_filled_again_when_nobody_reads_them() {
+        let near = crate::Placement::Bind(TierId::NEAR);
+        let region = Region::allocate(&system(1 << 20), 100, &near, RegionOptions::default());
+        let mut area = Arc::new(AppendArea::whole(region.unwrap()));
+        assert_eq!(area.append_with(60, |to| to.fill(1)), Some(0));
+        assert_eq!(area.append_with(41, |_| unreachable!()), None);
+        let kept = area.prefix(60).buffer(50..60);
+        assert!(Arc::get_mut(&mut area).is_none(), "a buffer is kept");
+        assert_eq!(kept.as_slice(), [1; 10]);
+        drop(kept);
+        let alone = Arc::get_mut(&mut area).unwrap();
+        alone.clear();
+        assert_eq!((alone.len(), alone.free_bytes()), (0, 100));
+        assert_eq!(area.append(&[2; 100]), Some(0));
+        assert_eq!(area.slice(98..100), [2, 2]);
+    }
+
+    #[test]
+    fn a_writer_that_panics_has_written_nothing() {
+        let areas = areas(&system(1 << 20), &[10]);
+        let area = &areas[0];
+        let fails = || area.append_with(4, |to| panic!("{}", to.len()));
+        assert!(std::panic::catch_unwind(std::panic::AssertUnwindSafe(fails)).is_err());
+        assert!(area.is_empty());
+        assert_eq!(area.append(b"abc"), Some(0));
     }
 
     #[test]
