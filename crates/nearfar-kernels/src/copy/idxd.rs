@@ -37,8 +37,10 @@ const PAGE_FAULT: u8 = 3;
 
 /// Times that a command is given to a queue that is full.
 const TRIES: usize = 3;
-/// Looks at a record before the thread gives its processor to others between them.
-const SPINS: usize = 20_000;
+/// Looks at a record before the thread sleeps between them: the core is to work while the device copies.
+const SPINS: usize = 1_000;
+/// How long it sleeps then. A command takes some ten microseconds for each 256 KiB.
+const SLEEP: Duration = Duration::from_micros(20);
 /// How long a queue has for its first command.
 const ANSWERS_IN: Duration = Duration::from_millis(100);
 
@@ -104,7 +106,7 @@ impl Record {
         let status = loop {
             match self.status() {
                 None if looks < SPINS => spin_loop(),
-                None => thread::yield_now(),
+                None => thread::sleep(SLEEP),
                 Some(status) => break status,
             }
             looks += 1;
