@@ -53,6 +53,7 @@ mod tests {
             outstanding_sequential: 1000.0,
             outstanding_random: 16.0,
             cache_bytes: None,
+            copy_engine_bandwidth_bytes_per_s: None,
         };
         let share = BandwidthShare::WholeDevice;
         EmulatedTier::with_clock(parameters, share, Arc::clone(clock) as _).expect("a tier")

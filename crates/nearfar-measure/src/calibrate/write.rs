@@ -16,7 +16,7 @@ pub fn profile_text(profile: &Profile) -> String {
     let Value::Object(all) = &value else {
         return text;
     };
-    for key in ["cores", "cache_bytes"] {
+    for key in ["cores", "cache_bytes", "copy_engine_bandwidth_bytes_per_s"] {
         number(&mut text, profile, "", key, &all[key]);
     }
     if profile.simulation.reason().is_some() {

@@ -14,6 +14,8 @@ const IDLE_NS_MIN: u64 = 10_000_000;
 pub(super) struct Links {
     pub(super) read: Link,
     pub(super) write: Link,
+    /// The engines of the machine that copy, where it has any.
+    pub(super) engines: Option<Link>,
 }
 
 /// A link that serves one transfer after another.

@@ -159,6 +159,7 @@ mod tests {
             outstanding_sequential: 50.0,
             outstanding_random: 4.0,
             cache_bytes: None,
+            copy_engine_bandwidth_bytes_per_s: None,
         }
     }
 

@@ -23,6 +23,8 @@ pub struct EmulationParameters {
     pub outstanding_random: f64,
     /// Last-level cache of the socket, where it is known.
     pub cache_bytes: Option<u64>,
+    /// What the socket's engines that copy while cores work read at most, all together, where it has any.
+    pub copy_engine_bandwidth_bytes_per_s: Option<f64>,
 }
 
 /// How much of the tier's bandwidth the process gets.
@@ -107,7 +109,9 @@ impl EmulationParameters {
             ("outstanding_sequential", self.outstanding_sequential, 1.0),
             ("outstanding_random", self.outstanding_random, 1.0),
         ];
-        for (name, value, minimum) in bounded {
+        let engine = self.copy_engine_bandwidth_bytes_per_s;
+        let engine = engine.map(|value| ("copy_engine_bandwidth_bytes_per_s", value, 1e6));
+        for (name, value, minimum) in bounded.into_iter().chain(engine) {
             if !value.is_finite() || value < minimum {
                 return Err(ParameterError::OutOfRange {
                     name,
@@ -169,6 +173,7 @@ impl EmulationParameters {
             outstanding_sequential: tier.core_outstanding_sequential,
             outstanding_random: tier.core_outstanding_random,
             cache_bytes: profile.cache_bytes.get(),
+            copy_engine_bandwidth_bytes_per_s: profile.copy_engine_bandwidth_bytes_per_s.get(),
         };
         parameters.validate()?;
         Ok(parameters)
@@ -190,6 +195,7 @@ pub(crate) mod tests {
             outstanding_sequential: 50.0,
             outstanding_random: 16.0,
             cache_bytes: Some(100 << 20),
+            copy_engine_bandwidth_bytes_per_s: None,
         }
     }
 

@@ -6,6 +6,7 @@ use std::time::Duration;
 use nearfar_topology::{Profile, TierProfile};
 
 use super::core::{Core, Direction, Pattern};
+use super::engine::EngineQueue;
 use super::heap::{self, HeapAccess};
 use super::link::{Link, Links};
 use super::misses::Charged;
@@ -89,6 +90,9 @@ impl EmulatedTier {
         let links = Links {
             read: Link::new(parameters.read_bandwidth_bytes_per_s * share),
             write: Link::new(parameters.write_bandwidth_bytes_per_s * share),
+            engines: parameters
+                .copy_engine_bandwidth_bytes_per_s
+                .map(|bandwidth| Link::new(bandwidth * share)),
         };
         Ok(Arc::new(Self {
             latency_ns: parameters.latency_ns.round() as u64,
@@ -159,6 +163,17 @@ impl EmulatedTier {
             core.request(self, Direction::Read, Pattern::Next, read_bytes);
             core.request(self, Direction::Write, Pattern::Next, written_bytes);
         });
+    }
+
+    /// Whether the machine has engines that copy while cores work.
+    pub fn has_engines(&self) -> bool {
+        self.links.engines.is_some()
+    }
+
+    /// A queue of the machine's engines that copy while cores work. None where the machine has none.
+    pub fn engine_queue(self: &Arc<Self>) -> Option<EngineQueue> {
+        let engines = self.links.engines.as_ref()?;
+        Some(EngineQueue::new(Arc::clone(self), engines))
     }
 
     /// Delays the calling thread for what single accesses that it has made were charged: their latency,

@@ -20,6 +20,7 @@ pub fn parameters() -> EmulationParameters {
         outstanding_sequential: 50.0,
         outstanding_random: 16.0,
         cache_bytes: Some(100 << 20),
+        copy_engine_bandwidth_bytes_per_s: None,
     }
 }
 

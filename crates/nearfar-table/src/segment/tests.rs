@@ -264,6 +264,7 @@ fn a_move_takes_as_long_as_an_emulated_tier_needs() {
         outstanding_sequential: 16.0,
         outstanding_random: 8.0,
         cache_bytes: None,
+        copy_engine_bandwidth_bytes_per_s: None,
     };
     let model = EmulatedTier::with_parameters(parameters, BandwidthShare::WholeDevice);
     let models = TierModels::new([(far(), model.expect("a tier"))]);

@@ -39,6 +39,7 @@ pub(super) struct RawProfile {
     pub description: String,
     pub cores: Option<RawNumber>,
     pub cache_bytes: Option<RawNumber>,
+    pub copy_engine_bandwidth_bytes_per_s: Option<RawNumber>,
     #[serde(default)]
     pub near: RawTier,
     #[serde(default)]

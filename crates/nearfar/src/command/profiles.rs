@@ -104,7 +104,9 @@ fn keys(profile: &Profile) -> Vec<String> {
     let of_simulation = of_simulation
         .filter(|key| key.starts_with("simulation."))
         .cloned();
-    ["cores".to_owned(), "cache_bytes".to_owned()]
+    let of_socket = ["cores", "cache_bytes", "copy_engine_bandwidth_bytes_per_s"];
+    of_socket
+        .map(str::to_owned)
         .into_iter()
         .chain(of_tiers)
         .chain(of_simulation)

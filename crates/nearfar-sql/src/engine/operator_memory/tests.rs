@@ -32,6 +32,7 @@ fn parameters(core_bytes_per_ns: f64) -> EmulationParameters {
         outstanding_sequential: 50.0,
         outstanding_random: 16.0,
         cache_bytes: None,
+        copy_engine_bandwidth_bytes_per_s: None,
     }
 }
 
