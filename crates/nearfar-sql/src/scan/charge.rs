@@ -1,11 +1,18 @@
 //! What a scan's reads cost: bytes per tier, access counts, time on emulated tiers, and turns where traffic is limited.
 
 use datafusion::physical_plan::metrics::{Count, ExecutionPlanMetricsSet, MetricBuilder, Time};
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use nearfar_kernels::copy::CopyMethod;
 use nearfar_memory::{MemorySystem, TierBytes, TierId};
-use nearfar_model::{EmulatedTier, Pattern, StreamedRun};
+use nearfar_model::{EmulatedTier, EngineQueue, Pattern, Stamp, StreamedRun};
+use parking_lot::Mutex;
 use std::sync::{Arc, LazyLock};
+use std::time::Instant;
 
+use super::ahead::{Copiers, CopyEngine};
 use super::cooperative::CooperativeScans;
+use crate::settings::ReadAheadBy;
 use nearfar_table::segment::{ColumnSegment, RowSet};
 use nearfar_table::table::ColumnSlot;
 use nearfar_table::tier_models::TierModels;
@@ -18,6 +25,9 @@ pub const BYTES_READ_METRIC: &str = "bytes_read_";
 /// tier's name.
 pub const BYTES_SAVED_METRIC: &str = "bytes_saved_";
 
+/// The metric of the bytes that were brought near of a tier ahead of the scan, followed by the tier's name.
+pub const BYTES_AHEAD_METRIC: &str = "bytes_ahead_";
+
 /// The metric of the time for which an emulated tier delayed the scan's threads, followed by the tier's name.
 pub const WAIT_METRIC: &str = "modelled_wait_";
 
@@ -28,6 +38,9 @@ pub struct ScanCosts {
     traffic: Arc<TierTraffic>,
     /// None where nothing is far.
     cooperative: Option<Arc<CooperativeScans>>,
+    models: TierModels,
+    /// Threads that read ahead, by what they copy by.
+    copiers: Mutex<Vec<(CopyMethod, Copiers)>>,
 }
 
 #[derive(Debug)]
@@ -57,7 +70,40 @@ impl ScanCosts {
             tiers,
             traffic: Arc::clone(traffic),
             cooperative: (system.tiers().count() > 1).then(|| CooperativeScans::new(system)),
+            models: models.clone(),
+            copiers: Mutex::default(),
         })
+    }
+
+    /// What brings far columns near ahead of scans, if that is `by` what this machine has.
+    pub fn engine(&self, by: ReadAheadBy) -> Option<CopyEngine> {
+        let mut models = self.tiers.iter().filter_map(|tier| tier.model.as_ref());
+        match by {
+            ReadAheadBy::Off => None,
+            ReadAheadBy::Auto if !self.models.is_empty() => models
+                .any(|model| model.has_engines())
+                .then_some(CopyEngine::Modelled),
+            ReadAheadBy::Auto => self.copier(CopyMethod::Idxd),
+            ReadAheadBy::Threads(method) => self.copier(method),
+        }
+    }
+
+    /// A thread that copies by `method`, and near memory for what it copies.
+    fn copier(&self, method: CopyMethod) -> Option<CopyEngine> {
+        let scans = self.cooperative.as_ref()?;
+        method.check().ok()?;
+        let mut all = self.copiers.lock();
+        let started = all.iter().find(|(of, _)| *of == method);
+        let copiers = match started {
+            Some((_, copiers)) => copiers,
+            None => {
+                let started = Copiers::start(method, &self.models);
+                let refused = |error: &_| tracing::warn!(%error, "nothing is read ahead");
+                all.push((method, started.inspect_err(refused).ok()?));
+                &all.last()?.1
+            }
+        };
+        Some(CopyEngine::Copier(copiers.sender()?, Arc::clone(scans)))
     }
 
     /// The scans of the engine that read far data now. None where there is only one tier.
@@ -93,6 +139,8 @@ struct TierCharge {
     bytes_read: Option<Count>,
     /// Made once there are any: no scan of near data has them.
     bytes_saved: Option<Count>,
+    /// As well.
+    bytes_ahead: Option<Count>,
     /// Where the tier is emulated.
     emulated: Option<Emulated>,
 }
@@ -104,7 +152,13 @@ struct Emulated {
     pattern: Pattern,
     /// For how long the scan's threads were delayed.
     wait: Time,
+    /// What reads ahead for it, once something does.
+    queue: Option<EngineQueue>,
 }
+
+/// When what engines of emulated tiers read is there, by the place of the tier among those of a partition.
+#[derive(Debug, Default)]
+pub struct Arrival(Vec<(usize, Stamp)>);
 
 /// The costs of one partition of one scan.
 pub struct PartitionCosts {
@@ -143,12 +197,14 @@ impl PartitionCosts {
                     model: Arc::clone(model),
                     pattern: Pattern::First,
                     wait: MetricBuilder::new(metrics).subset_time(name, partition),
+                    queue: None,
                 }
             });
             TierCharge {
                 index,
                 bytes_read,
                 bytes_saved: None,
+                bytes_ahead: None,
                 emulated,
             }
         };
@@ -176,6 +232,8 @@ impl PartitionCosts {
                 tiers: Vec::new(),
                 traffic: Arc::default(),
                 cooperative: None,
+                models: TierModels::default(),
+                copiers: Mutex::default(),
             })
         });
         Self {
@@ -278,6 +336,62 @@ impl PartitionCosts {
         if self.count_accesses {
             slot.record(rows);
         }
+    }
+
+    /// Has the engines of emulated tiers read `bytes` ahead, and moves the `arrival` to where these are there.
+    pub fn read_ahead(&mut self, bytes: TierBytes, arrival: &mut Arrival) {
+        self.copied_ahead(bytes);
+        for (place, charge) in self.tiers.iter_mut().enumerate() {
+            let bytes = bytes[self.costs.tiers[charge.index].id];
+            let Some(Emulated { model, queue, .. }) = charge.emulated.as_mut() else {
+                continue;
+            };
+            if queue.is_none() && bytes > 0 {
+                *queue = model.engine_queue();
+            }
+            if let Some(queue) = queue.as_mut().filter(|_| bytes > 0) {
+                arrival.0.retain(|(earlier, _)| *earlier != place);
+                arrival.0.push((place, queue.read(bytes)));
+            }
+        }
+    }
+
+    /// Counts what was brought near of far columns ahead.
+    pub fn copied_ahead(&mut self, bytes: TierBytes) {
+        self.unsettled += bytes;
+        for charge in &mut self.tiers {
+            let tier = &self.costs.tiers[charge.index];
+            let Some(bytes_read) = charge.bytes_read.as_ref().filter(|_| bytes[tier.id] > 0) else {
+                continue;
+            };
+            bytes_read.add(bytes[tier.id] as usize);
+            let counted = charge.bytes_ahead.get_or_insert_with(|| {
+                let name = format!("{BYTES_AHEAD_METRIC}{}", tier.name);
+                MetricBuilder::new(&self.metrics).counter(name, self.partition)
+            });
+            counted.add(bytes[tier.id] as usize);
+        }
+    }
+
+    /// What ends when all that engines have read is there. None where it is.
+    pub fn waits_for(&self, arrival: &Arrival) -> Option<BoxFuture<'static, ()>> {
+        let tiers = arrival.0.iter().filter_map(|(place, at)| {
+            let emulated = self.tiers[*place].emulated.as_ref()?;
+            let is_there = emulated.model.now() >= *at;
+            (!is_there).then(|| (Arc::clone(&emulated.model), *at, emulated.wait.clone()))
+        });
+        let (model, at, wait) = tiers.max_by_key(|(_, at, _)| *at)?;
+        Some(
+            async move {
+                let began = Instant::now();
+                // Others have the thread, as they would while an engine works.
+                while model.now() < at {
+                    tokio::task::yield_now().await;
+                }
+                wait.add_elapsed(began);
+            }
+            .boxed(),
+        )
     }
 
     fn charge(&mut self, bytes: TierBytes) {

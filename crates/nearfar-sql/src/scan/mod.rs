@@ -7,6 +7,7 @@
 //! everything are decoded in the projected columns. Filters that a join or a top-k pushes down
 //! while the query runs are used the same way, and left out for some time when they let nearly every row pass.
 
+mod ahead;
 mod by_index;
 mod charge;
 mod cooperative;

@@ -6,6 +6,7 @@ use arrow::datatypes::Schema;
 use std::ops::Range;
 use std::sync::Arc;
 
+use super::ahead::AheadColumns;
 use super::charge::PartitionCosts;
 use super::cooperative::NearColumns;
 use super::filter::{Bound, Domain, Filter, ZoneFilter};
@@ -181,6 +182,8 @@ pub struct BoundSegment {
     current: Vec<Option<Arc<ColumnSegment>>>,
     /// Those of `current` that the table has far.
     near: NearColumns,
+    /// Columns of the rows that are read now which were brought near ahead.
+    ahead: AheadColumns,
     /// Per column, rows that were read so far.
     rows_read: Vec<usize>,
     /// Per column, the run of rows that filters have read last.
@@ -202,14 +205,25 @@ impl BoundSegment {
         near: NearColumns,
         filters: &[ActiveFilter],
     ) -> Result<Self, EngineError> {
+        Self::bind(part, near, AheadColumns::default(), filters)
+    }
+
+    fn bind(
+        part: Part,
+        near: NearColumns,
+        ahead: AheadColumns,
+        filters: &[ActiveFilter],
+    ) -> Result<Self, EngineError> {
         let columns = part.segment.columns().len();
         let mut current = vec![None; columns];
-        for (column, segment) in near.iter() {
+        let copies = ahead.copies.iter().map(|copy| (copy.column, &copy.near));
+        for (column, segment) in near.iter().chain(copies) {
             current[column] = Some(Arc::clone(segment));
         }
         let mut bound = Self {
             current,
             near,
+            ahead,
             rows_read: vec![0; columns],
             read_by_filters: vec![0..0; columns],
             part,
@@ -241,11 +255,32 @@ impl BoundSegment {
     /// # Errors
     /// Columns of filters that can't be brought to memory.
     pub fn rebound(self, filters: &[ActiveFilter]) -> Result<Self, EngineError> {
-        let bound = Self::new(self.part, self.near, filters)?;
+        let bound = Self::bind(self.part, self.near, self.ahead, filters)?;
         Ok(Self {
             rows_read: self.rows_read,
             ..bound
         })
+    }
+
+    /// The rows that are read from now on have these columns brought near ahead, and those before them are read no more. The
+    /// filters are those that it is bound to.
+    pub fn go_ahead(&mut self, ahead: AheadColumns, filters: &[ActiveFilter]) {
+        let before = std::mem::replace(&mut self.ahead, ahead).copies;
+        let left = before.iter().map(|copy| (copy.column, &copy.far));
+        let copies = self.ahead.copies.iter();
+        for (column, segment) in left.chain(copies.map(|copy| (copy.column, &copy.near))) {
+            self.current[column] = Some(Arc::clone(segment));
+            for (index, zone) in &mut self.zones {
+                if filters[*index].filter.columns() == [column] {
+                    zone.segment = Arc::clone(segment);
+                }
+            }
+        }
+    }
+
+    /// Columns of it that are near though the table has them far.
+    pub fn near(&self) -> &NearColumns {
+        &self.near
     }
 
     /// Per column, rows that were read so far; of those that lie apart, all that their cache lines have.
@@ -279,7 +314,7 @@ impl BoundSegment {
         &self.part.segment
     }
 
-    /// The column as it is placed when the segment is first read; the same for the whole segment.
+    /// The column as it is placed when the segment is first read, with the rows that were brought near ahead.
     ///
     /// # Errors
     /// A column that can't be brought to memory.
@@ -374,7 +409,8 @@ impl BoundSegment {
             let column = active.filter.columns()[0];
             let slot = &self.part.segment.columns()[column];
             let read = &mut self.read_by_filters[column];
-            if charge_filter(slot, filter, &rows, read, &probe, costs) {
+            let probe = (!self.ahead.is_modelled(column)).then_some(&probe);
+            if charge_filter(slot, filter, &rows, read, probe, costs) {
                 note_read(
                     &mut self.rows_read,
                     &self.near,
@@ -467,7 +503,10 @@ impl BoundSegment {
         if cached.start <= span.start && span.end <= cached.end {
             costs.count(self.slot(column), rows);
         } else {
-            costs.read(self.slot(column), &segment, rows);
+            match self.ahead.is_modelled(column) {
+                true => costs.count(self.slot(column), rows),
+                false => costs.read(self.slot(column), &segment, rows),
+            }
             note_read(&mut self.rows_read, &self.near, column, rows, costs);
         }
         Ok(segment)
@@ -489,13 +528,14 @@ impl Selected {
 }
 
 /// Charges what `filter` has read of its column for `rows`, and adds them to the run of those that
-/// filters have `read`. What another has just read comes from the cache and is only counted; whether it was not.
+/// filters have `read`. What another has just read comes from the cache and is only counted, as is what is near, for which
+/// there is no `probe`; whether no other had read it.
 fn charge_filter(
     slot: &ColumnSlot,
     filter: &ZoneFilter,
     rows: &Range<usize>,
     read: &mut Range<usize>,
-    probe: &StreamedRun,
+    probe: Option<&StreamedRun>,
     costs: &mut PartitionCosts,
 ) -> bool {
     let run = run_of(rows);
@@ -503,9 +543,10 @@ fn charge_filter(
         costs.count(slot, run);
         return false;
     }
-    match filter.is_by_kernel() {
-        true => costs.streamed(slot, &filter.segment, run, probe),
-        false => costs.read(slot, &filter.segment, run),
+    match probe {
+        None => costs.count(slot, run),
+        Some(probe) if filter.is_by_kernel() => costs.streamed(slot, &filter.segment, run, probe),
+        Some(_) => costs.read(slot, &filter.segment, run),
     }
     extend(read, rows);
     true

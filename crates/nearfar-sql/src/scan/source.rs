@@ -21,6 +21,7 @@ use datafusion::physical_plan::{DisplayFormatType, ExecutionPlan};
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 
+use super::ahead::CopyEngine;
 use super::by_index::FoundRows;
 use super::charge::{PartitionCosts, Reader, ScanCosts};
 use super::cooperative::{CooperativeScans, is_far};
@@ -31,7 +32,7 @@ use super::selectivity::selectivity;
 use super::statistics::statistics;
 use super::stream::{DynamicFilter, Lookup, PartitionScan, RowConsumer, ScanStream};
 use crate::error::EngineError;
-use crate::settings::Settings;
+use crate::settings::{ReadAheadBy, Settings};
 use nearfar_table::table::{ColumnSlot, ColumnSummary, Snapshot, Table};
 use nearfar_table::traffic::{Task, TrafficAccount};
 use nearfar_table::transaction::Transaction;
@@ -427,6 +428,17 @@ impl TableScan {
         self.costs.cooperative().filter(|_| joins).cloned()
     }
 
+    /// What brings near what it reads, if something does.
+    fn engine(&self, context: &TaskContext) -> Option<CopyEngine> {
+        let extensions = &context.session_config().options().extensions;
+        let by = extensions.get::<Settings>().map(Settings::read_ahead)?;
+        let reads_all = matches!(self.rows, ScannedRows::All { .. }) && self.fetch.is_none();
+        match reads_all && by != ReadAheadBy::Off && self.reads_far() {
+            true => self.costs.engine(by),
+            false => None,
+        }
+    }
+
     /// Whether more than half of the rows are expected to pass all filters.
     fn passes_most(&self) -> bool {
         let passing = self.rows_expected.unwrap_or(usize::MAX);
@@ -454,6 +466,7 @@ impl TableScan {
         Box::pin(ScanStream::new(PartitionScan {
             lookup,
             cooperative: self.cooperative(context),
+            engine: self.engine(context),
             scan_id: Arc::as_ptr(&self.partitions).addr(),
             in_any_order: self.in_any_order,
             passes_most: self.passes_most(),

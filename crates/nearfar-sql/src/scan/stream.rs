@@ -17,6 +17,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 
+use super::ahead::{Arrived, CopyEngine, Next, ReadAhead};
 use super::by_index::{NamedValues, found_rows};
 use super::charge::PartitionCosts;
 use super::cooperative::{CooperativeReader, CooperativeScans, Density, NearColumns, Opening};
@@ -110,6 +111,8 @@ pub struct PartitionScan {
     pub lookup: Option<Lookup>,
     /// The scans that it joins, if it does.
     pub cooperative: Option<Arc<CooperativeScans>>,
+    /// What brings near what it reads, if something does.
+    pub engine: Option<CopyEngine>,
     /// The number that all partitions of the scan have, and no other scan.
     pub scan_id: usize,
     /// Whether nobody relies on the order of its rows.
@@ -145,7 +148,9 @@ pub struct ScanStream {
     steps: Steps,
     /// Its place among the scans that it has joined.
     reader: Option<CooperativeReader>,
-    /// Its turn where traffic is limited, or the end of another scan's copy.
+    /// What is brought near ahead of it.
+    ahead: Option<ReadAhead>,
+    /// Its turn where traffic is limited, or the end of a copy that it needs.
     turn: Option<BoxFuture<'static, ()>>,
     pauses: Pauses,
 }
@@ -216,6 +221,7 @@ impl ScanStream {
             rows_left: scan.fetch.unwrap_or(usize::MAX),
             steps: Steps::new(is_costly),
             reader: None,
+            ahead: None,
             pauses: Pauses::default(),
             scan,
         }
@@ -278,6 +284,7 @@ impl ScanStream {
         });
         lookup.rows.add(found.places.len());
         self.rows_of_scan = found.places.len();
+        self.scan.engine = None;
         self.scan.pieces = pieces_at(&found.places).into();
         Ok(())
     }
@@ -292,6 +299,10 @@ impl ScanStream {
         }
         if let Some(scans) = self.scan.cooperative.take() {
             self.reader = self.join(&scans);
+        }
+        if let Some(engine) = self.scan.engine.take() {
+            let all = (&self.scan.snapshot, &self.scan.pieces);
+            self.ahead = ReadAhead::new(engine, all, self.density());
         }
         let open = match self.open.take() {
             Some(open) => Some(open),
@@ -308,6 +319,11 @@ impl ScanStream {
             return self.close(open);
         }
         let began = Instant::now();
+        if let Some(step) = self.go_ahead(&mut open)? {
+            self.steps.worked(began);
+            self.open = Some(open);
+            return Ok(step);
+        }
         if let Some(reader) = &mut self.reader {
             reader.reads_now(began);
         }
@@ -340,8 +356,49 @@ impl ScanStream {
         true
     }
 
-    /// A place among the scans that read far data now.
-    fn join(&self, scans: &Arc<CooperativeScans>) -> Option<CooperativeReader> {
+    /// Goes on to the rows that were brought near ahead, if `open` is at the first of them. What comes before: rows that are
+    /// still to be handed on, or a wait.
+    fn go_ahead(&mut self, open: &mut OpenPiece) -> Result<Option<Step>, EngineError> {
+        let (part, next) = (open.piece.part, open.next);
+        let Some(ahead) = &mut self.ahead else {
+            return Ok(None);
+        };
+        if ahead.leaves(part, next) {
+            // They are in what was brought near before.
+            if !self.pending.is_empty() {
+                return self.flush(&mut open.bound).map(Some);
+            }
+            let rest = Piece {
+                part,
+                rows: next..open.piece.rows.end,
+            };
+            let (bound, reader) = (&open.bound, self.reader.as_ref());
+            let is_shared = |part: usize| reader.is_some_and(|reader| reader.is_shared(part));
+            let next = Next {
+                is_shared: &is_shared,
+                rest: &rest,
+                pieces: &self.scan.pieces,
+                near: bound.near(),
+                read: (open.rows - rest.rows.len(), bound.rows_read()),
+                may_pass: &|zone| bound.may_pass(zone),
+            };
+            ahead.enter(next, &mut self.scan.costs);
+        }
+        match ahead.arrived(&self.scan.costs) {
+            None => Ok(None),
+            Some(Arrived::Now(columns)) => {
+                open.bound.go_ahead(columns, &self.active);
+                Ok(None)
+            }
+            Some(Arrived::When(there)) => {
+                self.turn = Some(there);
+                Ok(Some(Step::Nothing))
+            }
+        }
+    }
+
+    /// What is expected of the columns that it reads.
+    fn density(&self) -> Density {
         let columns = self.scan.table_schema.fields().len();
         let mut expected = vec![false; columns];
         let filters = self.active[..self.static_filters].iter();
@@ -351,8 +408,13 @@ impl ScanStream {
         filtered
             .chain(projected)
             .for_each(|column| expected[*column] = true);
+        Density::new(expected)
+    }
+
+    /// A place among the scans that read far data now.
+    fn join(&self, scans: &Arc<CooperativeScans>) -> Option<CooperativeReader> {
         let all = (&self.scan.snapshot, &self.scan.pieces);
-        scans.join(self.scan.scan_id, all, Density::new(expected))
+        scans.join(self.scan.scan_id, all, self.density())
     }
 
     /// The next piece. None where there is none, or another scan's copy is to be waited for.
@@ -390,6 +452,9 @@ impl ScanStream {
         let step = self.flush(&mut open.bound)?;
         if let Some(reader) = &mut self.reader {
             reader.has_read(open.rows, open.bound.rows_read());
+        }
+        if let Some(ahead) = &mut self.ahead {
+            ahead.has_read(open.rows, open.bound.rows_read());
         }
         Ok(step)
     }
@@ -456,9 +521,16 @@ impl ScanStream {
         Ok(given.map_or(Step::Nothing, Step::Batch))
     }
 
+    /// Reads no more.
+    fn stop(&mut self) {
+        self.open = None;
+        self.ahead = None;
+        self.reader = None;
+    }
+
     /// What is given when all rows have been handed on.
     fn end(&mut self) -> Option<Result<RecordBatch>> {
-        self.reader = None;
+        self.stop();
         let mut consumer = self.scan.consumer.take()?;
         let last = consumer.finish().transpose()?;
         Some(last.map_err(Into::into))
@@ -540,7 +612,7 @@ impl Stream for ScanStream {
                 Ok(Step::Done) => return Poll::Ready(self.end()),
                 Ok(Step::Batch(batch)) => return Poll::Ready(Some(Ok(batch))),
                 Err(error) => {
-                    self.reader = None;
+                    self.stop();
                     return Poll::Ready(Some(Err(error.into())));
                 }
             }

@@ -5,6 +5,7 @@ mod isolation;
 mod library;
 mod own;
 mod plan_cache;
+mod read_ahead;
 mod tablespaces;
 mod value;
 
@@ -28,6 +29,7 @@ use nearfar_table::transaction::{Isolation, MergeLimits};
 use own::OWN;
 pub use own::OwnSetting;
 pub use plan_cache::PlanCacheMode;
+pub use read_ahead::ReadAheadBy;
 pub use tablespaces::{Place, Tablespaces};
 pub use value::{Given, milliseconds};
 
@@ -129,6 +131,7 @@ pub struct Settings {
     key_joins: bool,
     scan_aggregates: bool,
     cooperative_scans: bool,
+    read_ahead: ReadAheadBy,
     group_finest_first: bool,
     group_before_joins: bool,
     drop_determined_keys: bool,
@@ -186,6 +189,7 @@ impl Settings {
             key_joins: true,
             scan_aggregates: true,
             cooperative_scans: true,
+            read_ahead: ReadAheadBy::default(),
             group_finest_first: true,
             group_before_joins: true,
             drop_determined_keys: true,
@@ -286,6 +290,11 @@ impl Settings {
     /// Whether concurrent scans of the same far data read it once.
     pub fn cooperative_scans(&self) -> bool {
         self.cooperative_scans
+    }
+
+    /// What brings far columns near ahead of the scans that read them.
+    pub fn read_ahead(&self) -> ReadAheadBy {
+        self.read_ahead
     }
 
     /// Has parts of a statement that are the same be computed each for itself.

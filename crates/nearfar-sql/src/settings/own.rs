@@ -5,6 +5,7 @@ use nearfar_topology::FAR;
 
 use super::isolation::{DEFAULT_ISOLATION, isolation_name};
 use super::plan_cache::PlanCacheMode;
+use super::read_ahead::ReadAheadBy;
 use super::value::Given;
 use super::{Scope, Settings};
 use crate::error::EngineError;
@@ -61,7 +62,7 @@ macro_rules! switch {
 }
 
 /// All of them.
-pub const OWN: [OwnSetting; 27] = [
+pub const OWN: [OwnSetting; 28] = [
     OwnSetting {
         name: "default_tablespace",
         description: "Where tables are put that name no tablespace.",
@@ -201,6 +202,22 @@ pub const OWN: [OwnSetting; 27] = [
         cooperative_scans,
         "Whether scans of the same far data that run concurrently read it once."
     ),
+    OwnSetting {
+        name: "read_ahead",
+        description: "What brings far columns near ahead of the scans that read them: with auto an \
+                      engine that copies while cores work, where there is one; with cached, \
+                      non-temporal, movdir64b or idxd threads, by that; with off nothing.",
+        scope: Scope::Session,
+        assign: |settings, given| {
+            settings.read_ahead = given.read_ahead()?;
+            Ok(())
+        },
+        reset: |settings| {
+            settings.read_ahead = ReadAheadBy::default();
+            Ok(())
+        },
+        show: |settings| settings.read_ahead.name().to_owned(),
+    },
     switch!(
         group_finest_first,
         "Whether ROLLUP, CUBE and GROUPING SETS are computed of the finest groups, not \

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use super::isolation::isolation_of;
 use super::plan_cache::PlanCacheMode;
+use super::read_ahead::ReadAheadBy;
 use super::tablespaces::{Place, Tablespaces};
 use crate::error::SqlError;
 use nearfar_durable::log::LogSync;
@@ -138,6 +139,26 @@ impl Given<'_> {
     pub fn plan_cache_mode(&self) -> Result<PlanCacheMode, SqlError> {
         PlanCacheMode::of_name(self.text)
             .ok_or_else(|| self.refused("use auto, force_custom_plan or force_generic_plan"))
+    }
+
+    /// What reads ahead, if this machine has it.
+    pub fn read_ahead(&self) -> Result<ReadAheadBy, SqlError> {
+        let given = match self.boolean() {
+            Ok(true) => Some(ReadAheadBy::Auto),
+            Ok(false) => Some(ReadAheadBy::Off),
+            Err(_) => ReadAheadBy::of_name(self.text),
+        };
+        let given = given.ok_or_else(|| {
+            let names: Vec<&str> = ReadAheadBy::all().map(ReadAheadBy::name).collect();
+            self.refused(format!("use one of {}", names.join(", ")))
+        })?;
+        match given {
+            ReadAheadBy::Threads(method) => method
+                .check()
+                .map(|()| given)
+                .map_err(|error| self.refused(error.to_string())),
+            ReadAheadBy::Off | ReadAheadBy::Auto => Ok(given),
+        }
     }
 
     /// A time, in milliseconds where it has no unit.

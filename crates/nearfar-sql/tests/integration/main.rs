@@ -41,6 +41,7 @@ mod panics;
 mod pools;
 mod pools_with_data;
 mod power;
+mod read_ahead;
 mod remote;
 mod repeated_texts;
 mod rights;

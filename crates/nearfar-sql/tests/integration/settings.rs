@@ -225,6 +225,7 @@ async fn every_setting_of_a_session_comes_back_after_its_transaction() {
             "disk" => "near",
             "engine" => "64MiB",
             "read committed" => "serializable",
+            "auto" if name == "read_ahead" => "cached",
             "auto" => "force_custom_plan",
             "nulls_max" => "nulls_min",
             "indent" => "tree",

@@ -43,6 +43,20 @@ impl ColumnSegment {
     }
 }
 
+impl ColumnSegment {
+    /// The column with its codes in `memory`, where those of as many of its first rows are as fit there: rows behind
+    /// them are not to be read.
+    ///
+    /// # Errors
+    /// What Arrow says of them.
+    pub fn with_codes_in(&self, memory: SegmentMemory) -> Result<Self, TableError> {
+        let codes = self.codes().map(|codes| codes.buffer());
+        let codes = codes.and_then(|buffer| self.locate(buffer));
+        let bytes = memory.len();
+        self.moved_to(memory, |range| (Some(range) == codes).then_some(0..bytes))
+    }
+}
+
 impl StreamedBytes<'_> {
     /// Bytes that a copy of them takes.
     pub fn copy_bytes(&self) -> usize {
@@ -74,14 +88,12 @@ impl StreamedBytes<'_> {
     /// # Errors
     /// What Arrow says of them.
     pub fn column_in(&self, memory: SegmentMemory) -> Result<ColumnSegment, TableError> {
-        let column = self.column.moved_to(memory, |range| {
+        self.column.moved_to(memory, |range| {
             let mut parts = self.parts.iter();
             let (part, copied) =
                 parts.find(|(part, _)| part.start <= range.start && range.end <= part.end)?;
             let first = copied.start + (range.start - part.start);
             Some(first..first + range.len())
-        })?;
-        // The memory may be larger.
-        Ok(column.within(0..self.copy_bytes))
+        })
     }
 }

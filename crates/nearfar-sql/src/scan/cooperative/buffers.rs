@@ -1,6 +1,6 @@
 //! Near memory for copies, used again and again while scans run.
 
-use nearfar_memory::{MemorySystem, Placement, Region, RegionOptions, TierId};
+use nearfar_memory::{AppendArea, MemorySystem, Placement, Region, RegionOptions, TierId};
 use parking_lot::Mutex;
 use std::sync::{Arc, Weak};
 
@@ -23,11 +23,11 @@ pub struct NearBuffers {
 
 #[derive(Debug, Default)]
 struct Held {
-    buffers: Vec<Arc<Region>>,
+    buffers: Vec<Arc<AppendArea>>,
     /// Those that were given back while somebody used them.
-    released: Vec<Weak<Region>>,
-    /// Bytes of those that are being filled.
-    filling_bytes: u64,
+    released: Vec<Weak<AppendArea>>,
+    /// Bytes of those that are being allocated.
+    allocating_bytes: u64,
 }
 
 /// Why there is no buffer.
@@ -48,31 +48,17 @@ impl NearBuffers {
         }
     }
 
-    /// A buffer of at least `bytes` with what `fill` puts in.
+    /// A buffer for `bytes`, which is empty.
     ///
     /// # Errors
     /// Why there is none.
-    pub fn filled(&self, bytes: usize, fill: &dyn Fn(&mut [u8])) -> Result<Arc<Region>, NoBuffer> {
-        let mut buffer = self.take(bytes)?;
-        let len = buffer.len() as u64;
-        // Nobody else has it: it is in no list, and was in use by nobody.
-        let filled = Arc::get_mut(&mut buffer).map(|region| fill(region.as_mut_slice()));
-        let mut held = self.held.lock();
-        held.filling_bytes -= len;
-        filled.ok_or(NoBuffer::Refused)?;
-        held.buffers.push(Arc::clone(&buffer));
-        Ok(buffer)
-    }
-
-    /// One that nobody uses, whose bytes count as being filled.
-    fn take(&self, bytes: usize) -> Result<Arc<Region>, NoBuffer> {
+    pub fn empty(&self, bytes: usize) -> Result<Arc<AppendArea>, NoBuffer> {
         let size = bytes.max(1).next_multiple_of(GRAIN_BYTES);
         let Some(others_max) = self.bytes_max.checked_sub(size as u64) else {
             return Err(NoBuffer::Refused);
         };
         let mut held = self.held.lock();
-        if let Some(buffer) = held.take_idle(size) {
-            held.filling_bytes += buffer.len() as u64;
+        if let Some(buffer) = held.emptied(size) {
             return Ok(buffer);
         }
         let mut unused = held.make_room(others_max);
@@ -82,23 +68,25 @@ impl NearBuffers {
         if !self.has_room(size) {
             unused.extend(held.make_room(0));
         }
-        held.filling_bytes += size as u64;
+        held.allocating_bytes += size as u64;
         drop(held);
         drop(unused);
-        self.allocate(size).ok_or_else(|| {
-            self.held.lock().filling_bytes -= size as u64;
-            NoBuffer::Refused
-        })
+        let buffer = self.allocate(size);
+        let mut held = self.held.lock();
+        held.allocating_bytes -= size as u64;
+        held.buffers.extend(buffer.clone());
+        buffer.ok_or(NoBuffer::Refused)
     }
 
-    fn allocate(&self, size: usize) -> Option<Arc<Region>> {
+    fn allocate(&self, size: usize) -> Option<Arc<AppendArea>> {
         if !self.has_room(size) {
             return None;
         }
         let near = Placement::Bind(TierId::NEAR);
         let region = Region::allocate(&self.system, size, &near, RegionOptions::default());
         let refused = |error: &_| tracing::debug!(%error, "scans read far memory by themselves");
-        region.inspect_err(refused).ok().map(Arc::new)
+        let region = region.inspect_err(refused).ok()?;
+        Some(Arc::new(AppendArea::whole(region)))
     }
 
     /// Whether the near tier has more of its budget left than copies leave to others.
@@ -124,25 +112,32 @@ impl Held {
     fn bytes(&self) -> u64 {
         let released = self.released.iter().filter_map(Weak::upgrade);
         let all = self.buffers.iter().cloned().chain(released);
-        all.map(|buffer| buffer.len() as u64).sum::<u64>() + self.filling_bytes
+        let bytes = all.map(|buffer| buffer.capacity_bytes() as u64);
+        bytes.sum::<u64>() + self.allocating_bytes
     }
 
-    /// A buffer for `size` bytes that nobody uses.
-    fn take_idle(&mut self, size: usize) -> Option<Arc<Region>> {
-        let at = self.buffers.iter().position(|buffer| {
-            let len = buffer.len();
-            Arc::strong_count(buffer) == 1 && len >= size && len <= size * FILLED_PART
-        })?;
-        Some(self.buffers.swap_remove(at))
+    /// A buffer for `size` bytes that nobody uses, emptied.
+    fn emptied(&mut self, size: usize) -> Option<Arc<AppendArea>> {
+        let fitting = self.buffers.iter_mut().filter(|buffer| {
+            let capacity = buffer.capacity_bytes();
+            capacity >= size && capacity <= size * FILLED_PART
+        });
+        for buffer in fitting {
+            if let Some(unused) = Arc::get_mut(buffer) {
+                unused.clear();
+                return Some(Arc::clone(buffer));
+            }
+        }
+        None
     }
 
     /// Takes buffers out that nobody uses until no more than `bytes_max` are held.
-    fn make_room(&mut self, bytes_max: u64) -> Vec<Arc<Region>> {
+    fn make_room(&mut self, bytes_max: u64) -> Vec<Arc<AppendArea>> {
         let mut bytes = self.bytes();
         let unused = self.buffers.extract_if(.., |buffer| {
             let goes = bytes > bytes_max && Arc::strong_count(buffer) == 1;
             if goes {
-                bytes -= buffer.len() as u64;
+                bytes -= buffer.capacity_bytes() as u64;
             }
             goes
         });
@@ -164,47 +159,51 @@ mod tests {
         NearBuffers::new(&system, bytes_max as u64)
     }
 
-    fn fill(bytes: &mut [u8]) {
-        bytes[0] = 7;
+    /// A buffer of so many bytes, all written.
+    fn filled(buffers: &NearBuffers, bytes: usize) -> Result<Arc<AppendArea>, NoBuffer> {
+        let buffer = buffers.empty(bytes)?;
+        let start = buffer.append_with(bytes, |bytes| bytes[0] = 7);
+        assert_eq!(start, Some(0));
+        Ok(buffer)
     }
 
     /// Why there is no buffer of so many bytes, if there is none.
     fn refused(buffers: &NearBuffers, bytes: usize) -> Option<NoBuffer> {
-        buffers.filled(bytes, &fill).err()
+        filled(buffers, bytes).err()
     }
 
     #[test]
     fn buffers_are_used_again_and_never_more_than_there_may_be() {
         let buffers = buffers(Budgets::new(), 3 * MIB);
-        let first = buffers.filled(2 * MIB, &fill).expect("room");
-        assert_eq!(first.as_slice()[0], 7);
+        let first = filled(&buffers, 2 * MIB).expect("room");
+        assert_eq!(first.slice(0..1), [7]);
         assert_eq!(refused(&buffers, 2 * MIB), Some(NoBuffer::Full));
         assert_eq!(refused(&buffers, 4 * MIB), Some(NoBuffer::Refused));
-        let address = first.as_slice().as_ptr();
+        let address = first.slice(0..1).as_ptr();
         drop(first);
-        let again = buffers.filled(MIB + 1, &fill).expect("the same again");
-        assert_eq!(again.as_slice().as_ptr(), address);
+        let again = filled(&buffers, MIB + 1).expect("the same again");
+        assert_eq!(again.slice(0..1).as_ptr(), address);
         drop(again);
         // It makes way for a larger one.
-        let large = buffers.filled(3 * MIB, &fill).expect("room");
+        let large = filled(&buffers, 3 * MIB).expect("room");
         buffers.release();
-        assert_eq!(large.as_slice()[0], 7);
+        assert_eq!(large.slice(0..1), [7]);
         assert_eq!(refused(&buffers, 1), Some(NoBuffer::Full), "it is used");
         drop(large);
-        assert!(buffers.filled(3 * MIB, &fill).is_ok());
+        assert!(filled(&buffers, 3 * MIB).is_ok());
         assert_eq!(buffers.held.lock().bytes(), 3 * MIB as u64);
     }
 
     #[test]
     fn a_part_of_the_budget_is_left_to_others() {
         let buffers = buffers(Budgets::new().with("near", 16 << 20), 16 * MIB);
-        let first = buffers.filled(8 * MIB, &fill).expect("room");
-        let second = buffers.filled(6 * MIB, &fill).expect("room");
-        assert_eq!(second.len(), 6 * MIB);
+        let first = filled(&buffers, 8 * MIB).expect("room");
+        let second = filled(&buffers, 6 * MIB).expect("room");
+        assert_eq!(second.capacity_bytes(), 6 * MIB);
         assert_eq!(refused(&buffers, MIB), Some(NoBuffer::Refused));
         drop(first);
         // What nobody uses makes way.
-        assert!(buffers.filled(MIB, &fill).is_ok());
+        assert!(filled(&buffers, MIB).is_ok());
         assert_eq!(buffers.held.lock().bytes(), 7 * MIB as u64);
     }
 }

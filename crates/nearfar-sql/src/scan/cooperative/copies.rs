@@ -1,6 +1,6 @@
 //! Copies of far columns in near memory.
 
-use nearfar_memory::{TierBytes, TierId};
+use nearfar_memory::{AppendArea, TierBytes, TierId};
 use std::sync::Arc;
 use std::time::Instant;
 use tokio::sync::oneshot;
@@ -109,17 +109,35 @@ impl Drop for Copying<'_> {
 }
 
 impl CooperativeScans {
-    /// A copy of `far` in near memory, in the place of older ones that nobody reads where there is no other room.
-    fn copied(&self, far: &ColumnSegment) -> Option<ColumnSegment> {
-        let streamed = far.streamed();
-        let fill = |bytes: &mut [u8]| streamed.copy_to(bytes);
-        let buffer = loop {
-            match self.buffers.filled(streamed.copy_bytes(), &fill) {
-                Ok(buffer) => break buffer,
+    /// Near memory for so many bytes, where there is room beside the copies that there are.
+    pub fn spare_buffer(&self, bytes: usize) -> Option<Arc<AppendArea>> {
+        self.buffers.empty(bytes).ok()
+    }
+
+    /// Near memory for so many bytes, in the place of older copies that nobody reads where there is no other room.
+    fn buffer(&self, bytes: usize) -> Option<Arc<AppendArea>> {
+        loop {
+            match self.buffers.empty(bytes) {
+                Ok(buffer) => return Some(buffer),
                 Err(NoBuffer::Full) if self.parts.lock().drop_oldest() => {}
                 Err(_) => return None,
             }
-        };
-        streamed.column_in(SegmentMemory::Region(buffer)).ok()
+        }
+    }
+
+    /// Gives near memory back if nobody reads now.
+    pub fn release_if_idle(&self) {
+        if self.parts.lock().are_idle(Instant::now()) {
+            self.buffers.release();
+        }
+    }
+
+    /// A copy of `far` in near memory.
+    fn copied(&self, far: &ColumnSegment) -> Option<ColumnSegment> {
+        let streamed = far.streamed();
+        let buffer = self.buffer(streamed.copy_bytes())?;
+        buffer.append_with(streamed.copy_bytes(), |bytes| streamed.copy_to(bytes));
+        let copied = buffer.prefix(buffer.len());
+        streamed.column_in(SegmentMemory::Appended(copied)).ok()
     }
 }

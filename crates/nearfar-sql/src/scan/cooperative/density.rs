@@ -32,13 +32,26 @@ impl Density {
         }
     }
 
+    /// Rows that were passed over.
+    pub fn rows(&self) -> usize {
+        self.rows
+    }
+
     /// By column, whether most of its rows are read.
     pub fn dense(&self) -> Vec<bool> {
-        if self.rows == 0 {
+        self.with(0, &[])
+    }
+
+    /// The same with what [`Self::add`] would add.
+    pub fn with(&self, rows: usize, read: &[usize]) -> Vec<bool> {
+        if self.rows + rows == 0 {
             return self.expected.clone();
         }
-        let least = self.rows as f64 * DENSE_PART;
-        self.read.iter().map(|read| *read as f64 >= least).collect()
+        let least = (self.rows + rows) as f64 * DENSE_PART;
+        let more = read.iter().map(|read| rows.min(*read));
+        let all = self.read.iter().zip(more.chain(std::iter::repeat(0)));
+        all.map(|(read, more)| (read + more) as f64 >= least)
+            .collect()
     }
 }
 

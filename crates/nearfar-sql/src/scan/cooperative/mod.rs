@@ -30,6 +30,7 @@ use parts::SharedParts;
 pub use copies::is_far;
 pub use density::Density;
 pub use near::NearColumns;
+pub use parts::{CopiedColumn, CopyEnds};
 pub use reader::{CooperativeReader, Opening};
 
 /// The part of the near tier's budget that copies take at most.

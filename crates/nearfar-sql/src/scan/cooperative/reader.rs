@@ -9,7 +9,7 @@ use tokio::sync::oneshot;
 use super::copies::{Copying, Wanted};
 use super::density::Density;
 use super::near::NearColumns;
-use super::parts::{CopyEnds, PartId, ReaderId, Suits};
+use super::parts::{CopyEnds, PartId, ReaderId, SharedParts, Suits};
 use super::{CooperativeScans, ROWS_MIN};
 use crate::scan::charge::PartitionCosts;
 use crate::scan::partitions::Piece;
@@ -80,13 +80,22 @@ impl CooperativeReader {
     pub fn best_next(&self, pieces: &VecDeque<Piece>) -> usize {
         let now = Instant::now();
         let parts = self.scans.parts.lock();
-        let suits = |piece: &Piece| match self.left.get(&piece.part) {
+        let best = pieces.iter().enumerate();
+        let best = best.min_by_key(|(_, piece)| self.suits(&parts, piece.part, now));
+        best.map_or(0, |(at, _)| at)
+    }
+
+    /// Whether others read a part as well.
+    pub fn is_shared(&self, part: usize) -> bool {
+        let parts = self.scans.parts.lock();
+        self.suits(&parts, part, Instant::now()) != Suits::NobodyElseWantsIt
+    }
+
+    fn suits(&self, parts: &SharedParts, part: usize, now: Instant) -> Suits {
+        match self.left.get(&part) {
             Some(part) => parts.suits(self.id, *part, now),
             None => Suits::NobodyElseWantsIt,
-        };
-        let best = pieces.iter().enumerate();
-        let best = best.min_by_key(|(_, piece)| suits(piece));
-        best.map_or(0, |(at, _)| at)
+        }
     }
 
     /// Opens a part. Brings columns of it near if others have yet to read them too, which is charged to `costs`.

@@ -1,0 +1,298 @@
+//! What one partition of a scan has an engine bring near.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+use std::sync::mpsc::Sender;
+
+use futures::FutureExt;
+use nearfar_memory::{AppendArea, TierBytes};
+use nearfar_table::segment::{ColumnSegment, RowSet, ZONE_ROWS};
+use nearfar_table::table::{Segment, Snapshot};
+use tokio::sync::oneshot;
+
+use super::copiers::{Copy, Job};
+use super::stretch::{Arrived, Landing, Stretch, Way};
+use crate::scan::charge::{Arrival, PartitionCosts};
+use crate::scan::cooperative::{CooperativeScans, Density, NearColumns, is_far};
+use crate::scan::partitions::Piece;
+
+/// Rows of a stretch: enough for an engine to work at its full rate, few enough for a scan to begin soon.
+const STRETCH_ROWS: usize = 8 * ZONE_ROWS;
+
+/// Stretches that are on their way or there while one is read: as many as engines bring while the operators above work on
+/// what they were given.
+const STRETCHES_AHEAD: usize = 8;
+
+/// Scans of fewer rows begin before an engine has brought anything.
+const ROWS_MIN: usize = 2 * STRETCH_ROWS;
+
+/// What brings rows near.
+#[derive(Debug)]
+pub enum CopyEngine {
+    /// That of an emulated machine.
+    Modelled,
+    /// A thread that is given jobs, and the near memory for what it copies.
+    Copier(Sender<Job>, Arc<CooperativeScans>),
+}
+
+/// A partition of a scan that is read ahead.
+#[derive(Debug)]
+pub struct ReadAhead {
+    engine: CopyEngine,
+    snapshot: Snapshot,
+    density: Density,
+    /// On their way, in the order in which they are read.
+    begun: VecDeque<Stretch>,
+    /// How many they may be.
+    begun_max: usize,
+    /// That which is read.
+    open: Option<Stretch>,
+    /// Near memory of parts' columns, and the first row behind those that are there or on their way.
+    areas: BTreeMap<(usize, usize), (Arc<AppendArea>, usize)>,
+}
+
+/// What a scan reads next.
+#[derive(Clone, Copy)]
+pub struct Next<'a> {
+    /// The rows of the open piece that it has yet to read.
+    pub rest: &'a Piece,
+    /// The pieces behind it.
+    pub pieces: &'a VecDeque<Piece>,
+    /// Whether other scans read a part too, so that who comes to it first brings it near for all.
+    pub is_shared: &'a dyn Fn(usize) -> bool,
+    /// Of the open piece, columns that are near though the table has them far.
+    pub near: &'a NearColumns,
+    /// Rows of it that were passed over, and by column how many of them were read.
+    pub read: (usize, &'a [usize]),
+    /// Whether anything is read of a zone of it.
+    pub may_pass: &'a dyn Fn(usize) -> bool,
+}
+
+impl ReadAhead {
+    /// By `engine`, for `pieces` of `snapshot`. None where they are too few rows.
+    pub fn new(
+        engine: CopyEngine,
+        (snapshot, pieces): (&Snapshot, &VecDeque<Piece>),
+        density: Density,
+    ) -> Option<Self> {
+        let rows: usize = pieces.iter().map(|piece| piece.rows.len()).sum();
+        (rows >= ROWS_MIN).then(|| Self {
+            engine,
+            snapshot: snapshot.clone(),
+            density,
+            begun: VecDeque::new(),
+            begun_max: 1,
+            open: None,
+            areas: BTreeMap::new(),
+        })
+    }
+
+    /// Whether `row` of a part is in another stretch than the row before it.
+    pub fn leaves(&self, part: usize, row: usize) -> bool {
+        !self.open.as_ref().is_some_and(|open| open.has(part, row))
+    }
+
+    /// Enters the stretch of the row that is read next, and has the engine begin with those that come behind it.
+    pub fn enter(&mut self, next: Next<'_>, costs: &mut PartitionCosts) {
+        let Next { rest, pieces, .. } = next;
+        let dense = self.density.with(next.read.0, next.read.1);
+        if self.density.rows() + next.read.0 > 0 {
+            // Now it is known which columns are read.
+            self.begun_max = STRETCHES_AHEAD;
+        }
+        // Where another piece is read than was to come next, what was begun of that is given up.
+        let is_next = |stretch: &Stretch| stretch.has(rest.part, rest.rows.start);
+        while self.begun.front().is_some_and(|first| !is_next(first)) {
+            self.begun.pop_front();
+        }
+        let open = match self.begun.pop_front() {
+            Some(open) => open,
+            None => self.begin(rest, &dense, Some(next), costs),
+        };
+        let behind = Piece {
+            part: rest.part,
+            rows: open.rows.end..rest.rows.end,
+        };
+        self.open = Some(open);
+        self.begin_behind(&behind, &dense, Some(next), costs);
+        for piece in pieces {
+            if self.begun.len() >= self.begun_max || (next.is_shared)(piece.part) {
+                break;
+            }
+            self.begin_behind(piece, &dense, None, costs);
+        }
+        let (begun, part) = (&self.begun, rest.part);
+        let is_needed = |of: usize| of == part || begun.iter().any(|stretch| stretch.part == of);
+        self.areas.retain(|(of, _), _| is_needed(*of));
+    }
+
+    /// What the stretch that was entered brings, if that was not asked before.
+    pub fn arrived(&mut self, costs: &PartitionCosts) -> Option<Arrived> {
+        self.open.as_mut()?.arrive(costs)
+    }
+
+    /// What was read of a piece, by column, of which the scan has passed over so many `rows`.
+    pub fn has_read(&mut self, rows: usize, read: &[usize]) {
+        self.density.add(rows, read);
+    }
+
+    /// Begins with stretches of `piece` that were not begun, as long as there are too few on their way.
+    fn begin_behind(
+        &mut self,
+        piece: &Piece,
+        dense: &[bool],
+        open: Option<Next<'_>>,
+        costs: &mut PartitionCosts,
+    ) {
+        let is_of_piece =
+            |begun: &&Stretch| begun.part == piece.part && piece.rows.contains(&begun.rows.start);
+        let begun = self.begun.iter().filter(is_of_piece);
+        let mut start = begun.fold(piece.rows.start, |start, begun| start.max(begun.rows.end));
+        while start < piece.rows.end && self.begun.len() < self.begun_max {
+            let rest = Piece {
+                part: piece.part,
+                rows: start..piece.rows.end,
+            };
+            let stretch = self.begin(&rest, dense, open, costs);
+            start = stretch.rows.end;
+            self.begun.push_back(stretch);
+        }
+    }
+
+    /// Begins with the first stretch of `piece`, which is `open` or comes later.
+    fn begin(
+        &mut self,
+        piece: &Piece,
+        dense: &[bool],
+        open: Option<Next<'_>>,
+        costs: &mut PartitionCosts,
+    ) -> Stretch {
+        let end = (piece.rows.start / STRETCH_ROWS + 1) * STRETCH_ROWS;
+        let rows = piece.rows.start..end.min(piece.rows.end);
+        let zones = rows.start / ZONE_ROWS..rows.end.div_ceil(ZONE_ROWS);
+        let is_read = open.is_none_or(|open| zones.clone().any(open.may_pass));
+        let segment = Arc::clone(&self.snapshot.parts()[piece.part].segment);
+        let mut stretch = Stretch {
+            part: piece.part,
+            rows,
+            way: None,
+        };
+        let columns = match is_read && segment.written().is_none() {
+            true => far_columns(&segment, dense, open.map(|open| open.near)),
+            false => Vec::new(),
+        };
+        stretch.way = Some(match &self.engine {
+            CopyEngine::Modelled => modelled(&stretch, &segment, &columns, costs),
+            CopyEngine::Copier(sender, scans) => {
+                let (sender, scans) = (sender.clone(), Arc::clone(scans));
+                self.copied(&stretch, columns, (&sender, &scans), costs)
+            }
+        });
+        stretch
+    }
+
+    /// Has a thread copy columns of a stretch, as long as there is near memory for them.
+    fn copied(
+        &mut self,
+        stretch: &Stretch,
+        columns: Vec<(usize, Arc<ColumnSegment>)>,
+        (sender, scans): (&Sender<Job>, &CooperativeScans),
+        costs: &mut PartitionCosts,
+    ) -> Way {
+        let (ended, ends) = oneshot::channel();
+        let mut job = Job {
+            copies: Vec::new(),
+            bytes: TierBytes::ZERO,
+            ended,
+        };
+        let mut landings = Vec::new();
+        for (column, far) in columns {
+            let Some(codes) = far.codes() else {
+                continue;
+            };
+            let bytes_of = |row: usize| row * codes.code_bytes();
+            let at = (stretch.part, column);
+            if !self.areas.contains_key(&at)
+                && let Some(area) = scans.spare_buffer(codes.buffer().len())
+            {
+                self.areas.insert(at, (area, 0));
+            }
+            // Rows that were passed by are not copied behind those that come after them.
+            let area = self.areas.get_mut(&at);
+            let Some((area, begun)) = area.filter(|(_, begun)| *begun <= stretch.rows.start) else {
+                continue;
+            };
+            *begun = stretch.rows.end;
+            job.bytes += far.bytes_read(run_of(stretch));
+            job.copies.push(Copy {
+                from: codes.buffer().clone(),
+                bytes: bytes_of(stretch.rows.start)..bytes_of(stretch.rows.end),
+                to: Arc::clone(area),
+            });
+            landings.push(Landing {
+                column,
+                end_bytes: bytes_of(stretch.rows.end),
+                area: Arc::clone(area),
+                far,
+            });
+        }
+        let bytes = job.bytes;
+        // A thread that is gone copies nothing, and drops what would say that it ends.
+        if !job.copies.is_empty() && sender.send(job).is_ok() {
+            costs.copied_ahead(bytes);
+        }
+        Way::Copied(landings, ends.shared())
+    }
+}
+
+impl Drop for ReadAhead {
+    fn drop(&mut self) {
+        self.begun.clear();
+        self.open = None;
+        self.areas.clear();
+        if let CopyEngine::Copier(_, scans) = &self.engine {
+            scans.release_if_idle();
+        }
+    }
+}
+
+/// Has the engines of emulated tiers read columns of a stretch.
+fn modelled(
+    stretch: &Stretch,
+    segment: &Segment,
+    columns: &[(usize, Arc<ColumnSegment>)],
+    costs: &mut PartitionCosts,
+) -> Way {
+    let mut are_near = vec![false; segment.columns().len()];
+    let mut arrival = Arrival::default();
+    for (column, far) in columns {
+        are_near[*column] = true;
+        costs.read_ahead(far.bytes_read(run_of(stretch)), &mut arrival);
+    }
+    Way::Modelled(are_near, arrival)
+}
+
+/// Columns that are far, in memory, as codes, and of which most is read, but for those that are `near`.
+fn far_columns(
+    segment: &Segment,
+    dense: &[bool],
+    near: Option<&NearColumns>,
+) -> Vec<(usize, Arc<ColumnSegment>)> {
+    let is_near = |column| {
+        let mut near = near.into_iter().flat_map(NearColumns::iter);
+        near.any(|(near, _)| near == column)
+    };
+    let slots = segment.columns().iter().enumerate();
+    let dense = slots.filter(|(column, _)| dense.get(*column) == Some(&true) && !is_near(*column));
+    let columns = dense.filter_map(|(column, slot)| Some((column, slot.in_memory()?)));
+    let far = columns
+        .filter(|(_, values)| values.codes().is_some() && is_far(values.streamed().tier_bytes()));
+    far.collect()
+}
+
+fn run_of(stretch: &Stretch) -> RowSet<'static> {
+    RowSet::Run {
+        start: stretch.rows.start,
+        len: stretch.rows.len(),
+    }
+}
