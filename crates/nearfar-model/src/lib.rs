@@ -46,8 +46,8 @@ pub use access_log::{AccessLog, LoggedAccess};
 pub use clock::{Clock, RealClock, Stamp, VirtualClock};
 pub use each_access::EachAccess;
 pub use emulation::{
-    BandwidthShare, Core, Direction, EmulatedTier, EmulationParameters, EngineQueue, HeapAccess,
-    OVERLAP_SHARE, ParameterError, Pattern,
+    BandwidthShare, Core, Direction, EmulatedTier, EmulationParameters, HeapAccess, OVERLAP_SHARE,
+    ParameterError, Pattern,
 };
 pub use probe::{Native, Probe};
 pub use stream_meter::StreamMeter;

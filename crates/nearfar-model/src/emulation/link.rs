@@ -15,7 +15,34 @@ pub(super) struct Links {
     pub(super) read: Link,
     pub(super) write: Link,
     /// The engines of the machine that copy, where it has any.
-    pub(super) engines: Option<Link>,
+    pub(super) engines: Option<Engines>,
+}
+
+/// Engines that copy while cores work: a server of their own in front of the link, one after the other.
+#[derive(Debug)]
+pub(super) struct Engines {
+    id: CoreId,
+    link: Link,
+}
+
+impl Engines {
+    /// Engines of `bandwidth_bytes_per_s` all together, idle.
+    pub(super) fn new(bandwidth_bytes_per_s: f64) -> Self {
+        Self {
+            id: CoreId::new(),
+            link: Link::new(bandwidth_bytes_per_s),
+        }
+    }
+
+    pub(super) fn bandwidth_bytes_per_s(&self) -> f64 {
+        self.link.bandwidth_bytes_per_s()
+    }
+
+    /// When the next `bytes`, asked for `now`, have passed the engines and `link`, behind all that passes these before.
+    pub(super) fn pass(&self, link: &Link, now: Stamp, bytes: u64) -> Stamp {
+        let of_engines = self.link.pass_in_turn(self.id, now, bytes);
+        of_engines.max(link.pass_in_turn(self.id, now, bytes))
+    }
 }
 
 /// A link that serves one transfer after another.
@@ -87,11 +114,16 @@ impl Link {
         let users = state.users_with(core, start);
         let at_equal_share = start.plus_ns(link_ns.saturating_mul(users));
         let end = core_end.max(in_turn.min(at_equal_share));
-        let idle_ns = end.since_ns(start).max(IDLE_NS_MIN);
-        state.users.push(User {
-            core,
-            until: end.plus_ns(idle_ns),
-        });
+        state.uses(core, (start, end));
+        end
+    }
+
+    /// When `bytes` of a core that waits for its turn, however long that takes, have passed.
+    fn pass_in_turn(&self, core: CoreId, now: Stamp, bytes: u64) -> Stamp {
+        let mut state = self.state();
+        let end = state.reserve(now, (bytes as f64 * self.ns_per_byte).round() as u64);
+        state.users_with(core, now);
+        state.uses(core, (now, end));
         end
     }
 
@@ -111,6 +143,13 @@ impl State {
     fn reserve(&mut self, earliest: Stamp, duration_ns: u64) -> Stamp {
         self.free_at = self.free_at.max(earliest).plus_ns(duration_ns);
         self.free_at
+    }
+
+    /// `core` uses the link from `start` to `end`, and goes on unless it is idle for long.
+    fn uses(&mut self, core: CoreId, (start, end): (Stamp, Stamp)) {
+        let idle_ns = end.since_ns(start).max(IDLE_NS_MIN);
+        let until = end.plus_ns(idle_ns);
+        self.users.push(User { core, until });
     }
 
     /// Takes `core` out, and those that have not used the link for long at `now`; how many there are

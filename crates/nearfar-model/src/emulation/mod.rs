@@ -29,7 +29,6 @@
 //! ```
 
 mod core;
-mod engine;
 mod heap;
 mod line_cache;
 mod link;
@@ -40,7 +39,6 @@ mod thread;
 mod tier;
 
 pub use self::core::{Core, Direction, Pattern};
-pub use engine::EngineQueue;
 pub use heap::{HeapAccess, OVERLAP_SHARE};
 pub use misses::Charged;
 pub use parameters::{BandwidthShare, EmulationParameters, ParameterError};

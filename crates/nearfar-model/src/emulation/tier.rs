@@ -6,12 +6,14 @@ use std::time::Duration;
 use nearfar_topology::{Profile, TierProfile};
 
 use super::core::{Core, Direction, Pattern};
-use super::engine::EngineQueue;
 use super::heap::{self, HeapAccess};
-use super::link::{Link, Links};
+use super::link::{Engines, Link, Links};
 use super::misses::Charged;
 use super::parameters::{BandwidthShare, EmulationParameters, ParameterError};
 use crate::clock::{Clock, RealClock, Stamp};
+
+/// Engines keep up with cores that read at least this part of what these read.
+const KEEPING_UP: f64 = 0.75;
 
 /// A far tier that is emulated by delaying the threads that use it.
 ///
@@ -92,7 +94,7 @@ impl EmulatedTier {
             write: Link::new(parameters.write_bandwidth_bytes_per_s * share),
             engines: parameters
                 .copy_engine_bandwidth_bytes_per_s
-                .map(|bandwidth| Link::new(bandwidth * share)),
+                .map(|bandwidth| Engines::new(bandwidth * share)),
         };
         Ok(Arc::new(Self {
             latency_ns: parameters.latency_ns.round() as u64,
@@ -165,15 +167,40 @@ impl EmulatedTier {
         });
     }
 
-    /// Whether the machine has engines that copy while cores work.
-    pub fn has_engines(&self) -> bool {
-        self.links.engines.is_some()
+    /// Whether the machine has engines that copy while cores work, and they read nearly as much as the cores would.
+    pub fn engines_keep_up(&self) -> bool {
+        let all_cores = self.core_bandwidth_bytes_per_s() * f64::from(self.parameters.cores);
+        let by_cores = self
+            .read_bandwidth_bytes_per_s()
+            .min(all_cores * self.share);
+        let engines = self.links.engines.as_ref();
+        engines.is_some_and(|engines| engines.bandwidth_bytes_per_s() >= KEEPING_UP * by_cores)
     }
 
-    /// A queue of the machine's engines that copy while cores work. None where the machine has none.
-    pub fn engine_queue(self: &Arc<Self>) -> Option<EngineQueue> {
+    /// When the machine's engines that copy while cores work will have read the next `bytes`. None where it has none.
+    ///
+    /// They pass the engines one after the other, which all who ask share, and the link behind what engines and cores have
+    /// asked of it before; the slower of both counts, and a latency. Each tier of a machine with several has the
+    /// engines for itself.
+    ///
+    /// ```
+    /// use nearfar_model::{BandwidthShare, EmulatedTier};
+    /// use nearfar_topology::Profile;
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let profile = Profile::builtin("cxl-blades-1")?;
+    /// let tier = EmulatedTier::new(&profile, BandwidthShare::Threads(2))?;
+    /// let arrives = tier.read_by_engines(1 << 20).ok_or("the machine has no engine")?;
+    /// while tier.now() < arrives {
+    ///     // ... the core works ...
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn read_by_engines(&self, bytes: u64) -> Option<Stamp> {
         let engines = self.links.engines.as_ref()?;
-        Some(EngineQueue::new(Arc::clone(self), engines))
+        let passed = engines.pass(&self.links.read, self.now(), bytes);
+        Some(passed.plus_ns(self.latency_ns))
     }
 
     /// Delays the calling thread for what single accesses that it has made were charged: their latency,
@@ -266,6 +293,62 @@ mod tests {
         let share = BandwidthShare::WholeDevice;
         let tier = EmulatedTier::with_clock(example(), share, Arc::clone(&clock) as _);
         (tier.unwrap(), clock)
+    }
+
+    /// A tier of 40 GB/s, whose machine has engines of so many bytes in a nanosecond.
+    fn tier_with_engines(bytes_per_ns: f64) -> (Arc<EmulatedTier>, Arc<VirtualClock>) {
+        let clock = Arc::new(VirtualClock::new());
+        let parameters = EmulationParameters {
+            copy_engine_bandwidth_bytes_per_s: Some(bytes_per_ns * 1e9),
+            ..example()
+        };
+        let share = BandwidthShare::WholeDevice;
+        let tier = EmulatedTier::with_clock(parameters, share, Arc::clone(&clock) as _);
+        (tier.unwrap(), clock)
+    }
+
+    #[test]
+    fn engines_read_one_thing_after_the_other_while_cores_work() {
+        let (tier, clock) = tier_with_engines(10.0);
+        let ends = [10_000, 10_000, 5_000].map(|bytes| tier.read_by_engines(bytes).unwrap());
+        assert_eq!(ends.map(Stamp::as_ns), [1500, 2500, 3000]);
+        assert_eq!(clock.now().as_ns(), 0);
+        clock.wait_until(Stamp::from_ns(10_000));
+        let later = tier.read_by_engines(10_000).unwrap();
+        assert_eq!(later.as_ns(), 10_000 + 1000 + 500);
+        let (fast, _) = tier_with_engines(1000.0);
+        let end = fast.read_by_engines(40_000).unwrap();
+        assert_eq!(end.as_ns(), 1000 + 500, "the link is the limit");
+    }
+
+    #[test]
+    fn engines_have_what_cores_leave_of_the_link() {
+        // Cores that compute take little of it.
+        let (tier, clock) = tier_with_engines(30.0);
+        for _ in 0..10 {
+            tier.read(Pattern::First, 64);
+        }
+        let began = clock.now();
+        let ends = [30_000; 100].map(|bytes| tier.read_by_engines(bytes).unwrap());
+        let took_ns = ends[99].since_ns(began);
+        assert!((100_000..102_000).contains(&took_ns), "{took_ns}");
+        // What streams takes its share, with which the engines wait.
+        let (tier, _) = tier_with_engines(30.0);
+        tier.transfer_behind(4_000_000, 0);
+        let end = tier.read_by_engines(30_000).unwrap();
+        assert!(end.as_ns() > 4_000_000 / 40);
+    }
+
+    #[test]
+    fn machines_without_engines_say_so() {
+        let (tier, _) = tier();
+        assert!(!tier.engines_keep_up() && tier.read_by_engines(1).is_none());
+    }
+
+    #[test]
+    fn slow_engines_do_not_keep_up_with_cores() {
+        let keeps_up = [29.0, 31.0].map(|rate| tier_with_engines(rate).0.engines_keep_up());
+        assert_eq!(keeps_up, [false, true]);
     }
 
     #[test]
