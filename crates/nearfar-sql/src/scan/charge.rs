@@ -5,7 +5,7 @@ use futures::FutureExt;
 use futures::future::BoxFuture;
 use nearfar_kernels::copy::CopyMethod;
 use nearfar_memory::{MemorySystem, TierBytes, TierId};
-use nearfar_model::{EmulatedTier, EngineQueue, Pattern, Stamp, StreamedRun};
+use nearfar_model::{EmulatedTier, Pattern, Stamp, StreamedRun};
 use parking_lot::Mutex;
 use std::sync::{Arc, LazyLock};
 use std::time::Instant;
@@ -77,13 +77,13 @@ impl ScanCosts {
 
     /// What brings far columns near ahead of scans, if that is `by` what this machine has.
     pub fn engine(&self, by: ReadAheadBy) -> Option<CopyEngine> {
-        let mut models = self.tiers.iter().filter_map(|tier| tier.model.as_ref());
         match by {
             ReadAheadBy::Off => None,
-            ReadAheadBy::Auto if !self.models.is_empty() => models
-                .any(|model| model.has_engines())
-                .then_some(CopyEngine::Modelled),
-            ReadAheadBy::Auto => self.copier(CopyMethod::Idxd),
+            ReadAheadBy::Auto => {
+                let mut models = self.tiers.iter().filter_map(|tier| tier.model.as_ref());
+                let pays = models.any(|model| model.engines_keep_up());
+                pays.then_some(CopyEngine::Modelled)
+            }
             ReadAheadBy::Threads(method) => self.copier(method),
         }
     }
@@ -152,8 +152,6 @@ struct Emulated {
     pattern: Pattern,
     /// For how long the scan's threads were delayed.
     wait: Time,
-    /// What reads ahead for it, once something does.
-    queue: Option<EngineQueue>,
 }
 
 /// When what engines of emulated tiers read is there, by the place of the tier among those of a partition.
@@ -197,7 +195,6 @@ impl PartitionCosts {
                     model: Arc::clone(model),
                     pattern: Pattern::First,
                     wait: MetricBuilder::new(metrics).subset_time(name, partition),
-                    queue: None,
                 }
             });
             TierCharge {
@@ -341,17 +338,15 @@ impl PartitionCosts {
     /// Has the engines of emulated tiers read `bytes` ahead, and moves the `arrival` to where these are there.
     pub fn read_ahead(&mut self, bytes: TierBytes, arrival: &mut Arrival) {
         self.copied_ahead(bytes);
-        for (place, charge) in self.tiers.iter_mut().enumerate() {
+        for (place, charge) in self.tiers.iter().enumerate() {
             let bytes = bytes[self.costs.tiers[charge.index].id];
-            let Some(Emulated { model, queue, .. }) = charge.emulated.as_mut() else {
+            let Some(Emulated { model, .. }) = charge.emulated.as_ref().filter(|_| bytes > 0)
+            else {
                 continue;
             };
-            if queue.is_none() && bytes > 0 {
-                *queue = model.engine_queue();
-            }
-            if let Some(queue) = queue.as_mut().filter(|_| bytes > 0) {
+            if let Some(at) = model.read_by_engines(bytes) {
                 arrival.0.retain(|(earlier, _)| *earlier != place);
-                arrival.0.push((place, queue.read(bytes)));
+                arrival.0.push((place, at));
             }
         }
     }

@@ -204,9 +204,10 @@ pub const OWN: [OwnSetting; 28] = [
     ),
     OwnSetting {
         name: "read_ahead",
-        description: "What brings far columns near ahead of the scans that read them: with auto an \
-                      engine that copies while cores work, where there is one; with cached, \
-                      non-temporal, movdir64b or idxd threads, by that; with off nothing.",
+        description: "What brings far columns near ahead of the scans that read them: with auto the \
+                      engines of an emulated machine that copy while cores work, where they keep \
+                      up; with cached, non-temporal, movdir64b or idxd threads, by that; with off \
+                      nothing.",
         scope: Scope::Session,
         assign: |settings, given| {
             settings.read_ahead = given.read_ahead()?;

@@ -7,7 +7,7 @@ use nearfar_kernels::copy::CopyMethod;
 pub enum ReadAheadBy {
     /// Nobody: scans read far memory by themselves.
     Off,
-    /// An engine that copies while cores work, where the machine has one.
+    /// The engines that copy while cores work of an emulated machine, where they keep up with its cores.
     #[default]
     Auto,
     /// Threads, by one method.
