@@ -17,8 +17,8 @@ use super::Region;
 use crate::placement::Placement;
 use crate::tier::TierBytes;
 
-/// Bytes of a region that are written one after the other, and not changed as long as somebody may read them. Made by [`Shelf::areas`](super::Shelf::areas), or of a
-/// whole region.
+/// Bytes of a region that are written one after the other, and not changed as long as somebody may read them. Made
+/// by [`Shelf::areas`](super::Shelf::areas), or of a whole region.
 ///
 /// ```text
 ///  range.start                     range.end

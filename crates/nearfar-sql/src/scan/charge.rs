@@ -81,8 +81,8 @@ impl ScanCosts {
             ReadAheadBy::Off => None,
             ReadAheadBy::Auto => {
                 let mut models = self.tiers.iter().filter_map(|tier| tier.model.as_ref());
-                let pays = models.any(|model| model.engines_keep_up());
-                pays.then_some(CopyEngine::Modelled)
+                let keep_up = models.all(|model| model.engines_keep_up());
+                (keep_up && !self.models.is_empty()).then_some(CopyEngine::Modelled)
             }
             ReadAheadBy::Threads(method) => self.copier(method),
         }
@@ -91,7 +91,6 @@ impl ScanCosts {
     /// A thread that copies by `method`, and near memory for what it copies.
     fn copier(&self, method: CopyMethod) -> Option<CopyEngine> {
         let scans = self.cooperative.as_ref()?;
-        method.check().ok()?;
         let mut all = self.copiers.lock();
         let started = all.iter().find(|(of, _)| *of == method);
         let copiers = match started {
@@ -103,7 +102,7 @@ impl ScanCosts {
                 &all.last()?.1
             }
         };
-        Some(CopyEngine::Copier(copiers.sender()?, Arc::clone(scans)))
+        Some(CopyEngine::Copier(copiers.sender(), Arc::clone(scans)))
     }
 
     /// The scans of the engine that read far data now. None where there is only one tier.

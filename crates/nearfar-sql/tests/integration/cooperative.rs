@@ -1,7 +1,7 @@
 //! Scans of far data that run concurrently, and read it once.
 
 use super::support::{
-    eventually_left, far_scans, options, region_bytes, run, try_run, two_tiers, value,
+    eventually_left, far_scans, options, region_bytes, run, same_beside_moves, two_tiers, value,
 };
 use arrow::util::pretty::pretty_format_batches;
 use futures::StreamExt;
@@ -267,30 +267,9 @@ async fn answers_are_the_same_beside_others_and_moves() {
     let session = engine.session();
     fill(&session).await;
     run(&session, "DELETE FROM t WHERE v % 17 = 5").await;
-    let mut expected = Vec::new();
-    for sql in QUERIES {
-        expected.push(run(&session, sql).await);
-    }
-    let expected = Arc::new(expected);
-    let askers = (0..4).map(|asker| {
-        let (session, expected) = (engine.session(), Arc::clone(&expected));
-        tokio::spawn(async move {
-            for turn in 0..3 * QUERIES.len() {
-                let at = (turn * (asker + 1) + asker) % QUERIES.len();
-                if turn % 4 == asker {
-                    let is_on = turn / 4 % 2 == 1;
-                    run(&session, &format!("SET cooperative_scans = {is_on}")).await;
-                }
-                let answer = try_run(&session, QUERIES[at]).await.expect(QUERIES[at]);
-                assert_eq!(answer, expected[at], "{}", QUERIES[at]);
-            }
-        })
-    });
-    let askers: Vec<_> = askers.collect();
-    for place in ["near", "far", "near", "far"] {
-        run(&session, &format!("ALTER TABLE t SET TABLESPACE {place}")).await;
-    }
-    for asker in askers {
-        asker.await.expect("right answers");
-    }
+    same_beside_moves(&engine, &session, (&QUERIES, 3), |turn, asker| {
+        let is_on = turn / 4 % 2 == 1;
+        (turn % 4 == asker).then(|| format!("SET cooperative_scans = {is_on}"))
+    })
+    .await;
 }

@@ -1,9 +1,11 @@
 //! Far columns that are brought near ahead of the scans that read them.
 
-use super::support::{error, eventually_left, far_scans, options, region_bytes, run};
+use super::support::{
+    error, eventually_left, far_scans, modelled, region_bytes, run, same_beside_moves,
+};
 use futures::StreamExt;
 use nearfar_memory::Budgets;
-use nearfar_sql::engine::{Engine, EngineOptions, Session, StatementResult};
+use nearfar_sql::engine::{Engine, Session, StatementResult};
 use nearfar_topology::{Known, Profile};
 use std::sync::Arc;
 
@@ -29,13 +31,7 @@ fn machine(engine_bytes_per_s: f64, budgets: Budgets) -> Arc<Engine> {
         true => Known::Value(engine_bytes_per_s),
         false => Known::unavailable("it has none"),
     };
-    let options = EngineOptions {
-        profile: Some(profile),
-        whole_device: true,
-        budgets,
-        ..options()
-    };
-    Engine::new(options).expect("an engine")
+    modelled(profile, budgets)
 }
 
 /// Makes a far table `t` of several parts: `k` ascends, `v` does not, `n` has nulls, `d` few texts, `b` is true or not, and
@@ -194,28 +190,9 @@ async fn answers_are_the_same_beside_others_and_moves() {
     let engine = machine(30e9, Budgets::new());
     let session = engine.session();
     fill(&session).await;
-    let mut expected = Vec::new();
-    for sql in QUERIES {
-        expected.push(run(&session, sql).await);
-    }
-    let expected = Arc::new(expected);
-    let askers = (0..4).map(|asker| {
-        let (session, expected) = (engine.session(), Arc::clone(&expected));
-        tokio::spawn(async move {
-            for turn in 0..2 * QUERIES.len() {
-                let at = (turn * (asker + 1) + asker) % QUERIES.len();
-                let by = ["cached", "auto", "off", "non-temporal"][(turn + asker) % 4];
-                run(&session, &format!("SET read_ahead = '{by}'")).await;
-                let answer = run(&session, QUERIES[at]).await;
-                assert_eq!(answer, expected[at], "{by}: {}", QUERIES[at]);
-            }
-        })
-    });
-    let askers: Vec<_> = askers.collect();
-    for place in ["near", "far", "near", "far"] {
-        run(&session, &format!("ALTER TABLE t SET TABLESPACE {place}")).await;
-    }
-    for asker in askers {
-        asker.await.expect("right answers");
-    }
+    same_beside_moves(&engine, &session, (&QUERIES, 2), |turn, asker| {
+        let by = ["cached", "auto", "off", "non-temporal"][(turn + asker) % 4];
+        Some(format!("SET read_ahead = '{by}'"))
+    })
+    .await;
 }

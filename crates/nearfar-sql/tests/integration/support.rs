@@ -41,7 +41,14 @@ pub fn two_tiers() -> Arc<Engine> {
 
 /// The same with budgets.
 pub fn two_tiers_with(budgets: Budgets) -> Arc<Engine> {
-    let profile = Profile::builtin("cxl-blades-4").expect("a built-in profile");
+    modelled(
+        Profile::builtin("cxl-blades-4").expect("a built-in profile"),
+        budgets,
+    )
+}
+
+/// An engine of the machine of `profile`, with the whole device.
+pub fn modelled(profile: Profile, budgets: Budgets) -> Arc<Engine> {
     let options = EngineOptions {
         profile: Some(profile),
         whole_device: true,
@@ -138,4 +145,40 @@ pub async fn eventually_left(bytes: u64, left: impl Fn() -> u64) {
         tokio::time::sleep(std::time::Duration::from_millis(10)).await;
     }
     panic!("{} bytes of regions are left", left());
+}
+
+/// Has four sessions ask these queries of the table `t`, so many times each, while it moves between the tiers: the answers
+/// are those that `session` has first. What a session sets before a turn, `set` says of its turn and of which it is.
+pub async fn same_beside_moves(
+    engine: &Arc<Engine>,
+    session: &Session,
+    (queries, times): (&'static [&'static str], usize),
+    set: fn(usize, usize) -> Option<String>,
+) {
+    let mut expected = Vec::new();
+    for sql in queries {
+        expected.push(run(session, sql).await);
+    }
+    let expected = Arc::new(expected);
+    let askers = (0..4).map(|asker| {
+        let (session, expected) = (engine.session(), Arc::clone(&expected));
+        tokio::spawn(async move {
+            for turn in 0..times * queries.len() {
+                let at = (turn * (asker + 1) + asker) % queries.len();
+                let set = set(turn, asker);
+                if let Some(set) = &set {
+                    run(&session, set).await;
+                }
+                let answer = try_run(&session, queries[at]).await.expect(queries[at]);
+                assert_eq!(answer, expected[at], "{set:?}: {}", queries[at]);
+            }
+        })
+    });
+    let askers: Vec<_> = askers.collect();
+    for place in ["near", "far", "near", "far"] {
+        run(session, &format!("ALTER TABLE t SET TABLESPACE {place}")).await;
+    }
+    for asker in askers {
+        asker.await.expect("right answers");
+    }
 }

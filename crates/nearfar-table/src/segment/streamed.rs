@@ -41,9 +41,7 @@ impl ColumnSegment {
             copy_bytes: layout.bytes(),
         }
     }
-}
 
-impl ColumnSegment {
     /// The column with its codes in `memory`, where those of as many of its first rows are as fit there: rows behind
     /// them are not to be read.
     ///

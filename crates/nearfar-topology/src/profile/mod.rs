@@ -120,8 +120,8 @@ pub struct Profile {
     pub cores: u32,
     /// Last-level cache of that socket.
     pub cache_bytes: Known<u64>,
-    /// What the socket's engines that copy while cores work read and write at most, all together. Unavailable where
-    /// the machine is not known to have one.
+    /// What the socket's engines that copy while cores work read at most, all together. Unavailable where the machine is
+    /// not known to have one.
     pub copy_engine_bandwidth_bytes_per_s: Known<f64>,
     /// Local memory.
     pub near: TierProfile,

@@ -57,7 +57,6 @@ const CAPACITY: Range = Range::whole(1_048_576.0, 1_125_899_906_842_624.0, "byte
 const LATENCY: Range = Range::real(1.0, 1_000_000.0, "ns");
 /// 1 MB/s to 100 TB/s.
 const BANDWIDTH: Range = Range::real(1e6, 1e14, "bytes per second");
-const COPY_ENGINE: &str = "copy_engine_bandwidth_bytes_per_s";
 const OUTSTANDING: Range = Range::real(1.0, 1024.0, "cache lines");
 
 /// Reads numbers by key, and keeps where each comes from.
@@ -310,9 +309,8 @@ pub(super) fn profile(file: &str, raw: RawProfile) -> Result<Profile, ProfileErr
     let cache_bytes = reader
         .known("cache_bytes", raw.cache_bytes, &CACHE)?
         .map(|b| b as u64);
-    let copy_engine = raw.copy_engine_bandwidth_bytes_per_s;
-    let copy_engine_bandwidth_bytes_per_s = match copy_engine {
-        Some(_) => reader.known(COPY_ENGINE, copy_engine, &BANDWIDTH)?,
+    let copy_engine_bandwidth_bytes_per_s = match raw.copy_engine_bandwidth_bytes_per_s {
+        given @ Some(_) => reader.known("copy_engine_bandwidth_bytes_per_s", given, &BANDWIDTH)?,
         None => Known::unavailable("the profile names no copy engine"),
     };
     let near = reader.tier("near", raw.near)?;

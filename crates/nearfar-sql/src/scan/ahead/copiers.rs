@@ -16,15 +16,15 @@ use tokio::sync::oneshot;
 /// Cores for one thread that copies.
 const CORES_PER_COPIER: usize = 4;
 
-/// Bytes that are to be copied to the same place of an area, behind all that were before.
+/// Bytes of a column that are to be copied to the same place of an area, behind all that were before.
 #[derive(Debug)]
-pub struct Copy {
+pub struct ColumnCopy {
     pub from: Buffer,
     pub bytes: Range<usize>,
     pub to: Arc<AppendArea>,
 }
 
-impl Copy {
+impl ColumnCopy {
     /// Copies them. What is between them and those before is any.
     fn make(&self, copier: &mut impl Copier) {
         let Self { from, bytes, to } = self;
@@ -37,7 +37,7 @@ impl Copy {
 /// What one thread copies in one go.
 #[derive(Debug)]
 pub struct Job {
-    pub copies: Vec<Copy>,
+    pub copies: Vec<ColumnCopy>,
     /// The bytes on each tier, for which the thread is delayed where a tier is emulated.
     pub bytes: TierBytes,
     /// Dropped when all is copied, or never will be.
@@ -47,39 +47,38 @@ pub struct Job {
 /// Threads that copy, each its own jobs in the order in which it is given them.
 #[derive(Debug)]
 pub struct Copiers {
-    /// Of each thread.
+    /// Of each thread, of which there is one at least.
     senders: Vec<Sender<Job>>,
     given: AtomicUsize,
 }
 
 impl Copiers {
-    /// Threads that copy by `method`, which this machine has: one for every four cores.
+    /// Threads that copy by `method`: one for every four cores.
     ///
     /// # Errors
-    /// The system has none left.
+    /// This machine does not have the method, or no thread left.
     pub fn start(method: CopyMethod, models: &TierModels) -> io::Result<Self> {
+        let copier = MethodCopier::new(method).map_err(io::Error::other)?;
         let cores = thread::available_parallelism().map_or(1, usize::from);
-        let mut all = Self {
-            senders: Vec::new(),
-            given: AtomicUsize::new(0),
-        };
-        for _ in 0..cores.div_ceil(CORES_PER_COPIER) {
+        let start = |_| {
             let (sender, jobs) = channel();
-            let copier = MethodCopier::new(method).map_err(io::Error::other)?;
             let models = models.clone();
             let thread = thread::Builder::new().name("nearfar-copier".to_owned());
             // It ends when nobody is left who could give it jobs.
             thread.spawn(move || work(&jobs, copier, &models))?;
-            all.senders.push(sender);
-        }
-        Ok(all)
+            Ok(sender)
+        };
+        let senders = (0..cores.div_ceil(CORES_PER_COPIER)).map(start);
+        Ok(Self {
+            senders: senders.collect::<io::Result<_>>()?,
+            given: AtomicUsize::new(0),
+        })
     }
 
     /// Where one gives its jobs who has them done in order.
-    pub fn sender(&self) -> Option<Sender<Job>> {
+    pub fn sender(&self) -> Sender<Job> {
         let turn = self.given.fetch_add(1, Ordering::Relaxed);
-        let turn = turn.checked_rem(self.senders.len())?;
-        Some(self.senders[turn].clone())
+        self.senders[turn % self.senders.len()].clone()
     }
 }
 
@@ -108,12 +107,12 @@ mod tests {
         let region = Region::allocate(&system.expect("a system"), 1000, &placement, options);
         let to = Arc::new(AppendArea::whole(region.expect("a region")));
         let copiers = Copiers::start(CopyMethod::Cached, &TierModels::default()).expect("threads");
-        let sender = copiers.sender().expect("a thread");
+        let sender = copiers.sender();
         let from: Vec<u8> = (0..1000).map(|byte| byte as u8).collect();
         let from = Buffer::from_vec(from);
         for bytes in [100..200, 200..300, 500..600] {
             let (ended, ends) = oneshot::channel();
-            let copy = Copy {
+            let copy = ColumnCopy {
                 from: from.clone(),
                 bytes,
                 to: Arc::clone(&to),

@@ -10,7 +10,7 @@ use nearfar_table::segment::{ColumnSegment, RowSet, ZONE_ROWS};
 use nearfar_table::table::{Segment, Snapshot};
 use tokio::sync::oneshot;
 
-use super::copiers::{Copy, Job};
+use super::copiers::{ColumnCopy, Job};
 use super::stretch::{Arrived, Landing, Stretch, Way};
 use crate::scan::charge::{Arrival, PartitionCosts};
 use crate::scan::cooperative::{CooperativeScans, Density, NearColumns, is_far};
@@ -224,7 +224,7 @@ impl ReadAhead {
             };
             *begun = stretch.rows.end;
             job.bytes += far.bytes_read(run_of(stretch));
-            job.copies.push(Copy {
+            job.copies.push(ColumnCopy {
                 from: codes.buffer().clone(),
                 bytes: bytes_of(stretch.rows.start)..bytes_of(stretch.rows.end),
                 to: Arc::clone(area),
