@@ -302,7 +302,8 @@ impl ScanStream {
         }
         if let Some(engine) = self.scan.engine.take() {
             let all = (&self.scan.snapshot, &self.scan.pieces);
-            self.ahead = ReadAhead::new(engine, all, self.density());
+            let reads_all = self.active.is_empty() && self.scan.dynamic.is_empty();
+            self.ahead = ReadAhead::new(engine, all, (self.density(), reads_all));
         }
         let open = match self.open.take() {
             Some(open) => Some(open),

@@ -1,6 +1,7 @@
 //! What one partition of a scan has an engine bring near.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
 
@@ -22,6 +23,12 @@ const STRETCH_ROWS: usize = 8 * ZONE_ROWS;
 /// Stretches that are on their way or there while one is read: as many as engines bring while the operators above work on
 /// what they were given.
 const STRETCHES_AHEAD: usize = 8;
+
+/// Waits after which an engine is behind a scan: at first it has nothing to bring yet.
+const WAITS_BEHIND: usize = 2;
+
+/// One of so many parts of what a scan reads is about what an engine leaves of a link for cores.
+const CORE_PART: usize = 5;
 
 /// Scans of fewer rows begin before an engine has brought anything.
 const ROWS_MIN: usize = 2 * STRETCH_ROWS;
@@ -45,6 +52,8 @@ pub struct ReadAhead {
     begun: VecDeque<Stretch>,
     /// How many they may be.
     begun_max: usize,
+    /// Those that were waited for since all that were begun were there.
+    waits: usize,
     /// That which is read.
     open: Option<Stretch>,
     /// Near memory of parts' columns, and the first row behind those that are there or on their way.
@@ -69,11 +78,12 @@ pub struct Next<'a> {
 }
 
 impl ReadAhead {
-    /// By `engine`, for `pieces` of `snapshot`. None where they are too few rows.
+    /// By `engine`, for `pieces` of `snapshot`, of whose columns as much is read as `density` says, if that `is_sure`. None
+    /// where they are too few rows.
     pub fn new(
         engine: CopyEngine,
         (snapshot, pieces): (&Snapshot, &VecDeque<Piece>),
-        density: Density,
+        (density, is_sure): (Density, bool),
     ) -> Option<Self> {
         let rows: usize = pieces.iter().map(|piece| piece.rows.len()).sum();
         (rows >= ROWS_MIN).then(|| Self {
@@ -81,7 +91,8 @@ impl ReadAhead {
             snapshot: snapshot.clone(),
             density,
             begun: VecDeque::new(),
-            begun_max: 1,
+            begun_max: if is_sure { STRETCHES_AHEAD } else { 1 },
+            waits: 0,
             open: None,
             areas: BTreeMap::new(),
         })
@@ -95,10 +106,16 @@ impl ReadAhead {
     /// Enters the stretch of the row that is read next, and has the engine begin with those that come behind it.
     pub fn enter(&mut self, next: Next<'_>, costs: &mut PartitionCosts) {
         let Next { rest, pieces, .. } = next;
-        let dense = self.density.with(next.read.0, next.read.1);
-        if self.density.rows() + next.read.0 > 0 {
-            // Now it is known which columns are read.
+        let is_known = self.density.is_known(next.read.1);
+        let dense = match is_known {
+            true => self.density.with(next.read.0, next.read.1),
+            false => self.density.expected().to_vec(),
+        };
+        if is_known {
             self.begun_max = STRETCHES_AHEAD;
+        }
+        if self.begun.back().is_none_or(|last| last.is_there(costs)) {
+            self.waits = 0;
         }
         // Where another piece is read than was to come next, what was begun of that is given up.
         let is_next = |stretch: &Stretch| stretch.has(rest.part, rest.rows.start);
@@ -107,6 +124,12 @@ impl ReadAhead {
         }
         let open = match self.begun.pop_front() {
             Some(open) => open,
+            // It has begun with nothing yet.
+            None if !is_known => Stretch {
+                part: rest.part,
+                rows: rest.rows.start..end_of(&rest.rows, ZONE_ROWS),
+                way: None,
+            },
             None => self.begin(rest, &dense, Some(next), costs),
         };
         let behind = Piece {
@@ -128,7 +151,9 @@ impl ReadAhead {
 
     /// What the stretch that was entered brings, if that was not asked before.
     pub fn arrived(&mut self, costs: &PartitionCosts) -> Option<Arrived> {
-        self.open.as_mut()?.arrive(costs)
+        let arrived = self.open.as_mut()?.arrive(costs);
+        self.waits += usize::from(matches!(arrived, Some(Arrived::When(_))));
+        arrived
     }
 
     /// What was read of a piece, by column, of which the scan has passed over so many `rows`.
@@ -167,8 +192,7 @@ impl ReadAhead {
         open: Option<Next<'_>>,
         costs: &mut PartitionCosts,
     ) -> Stretch {
-        let end = (piece.rows.start / STRETCH_ROWS + 1) * STRETCH_ROWS;
-        let rows = piece.rows.start..end.min(piece.rows.end);
+        let rows = piece.rows.start..end_of(&piece.rows, STRETCH_ROWS);
         let zones = rows.start / ZONE_ROWS..rows.end.div_ceil(ZONE_ROWS);
         let is_read = open.is_none_or(|open| zones.clone().any(open.may_pass));
         let segment = Arc::clone(&self.snapshot.parts()[piece.part].segment);
@@ -177,10 +201,13 @@ impl ReadAhead {
             rows,
             way: None,
         };
-        let columns = match is_read && segment.written().is_none() {
+        let mut columns = match is_read && segment.written().is_none() {
             true => far_columns(&segment, dense, open.map(|open| open.near)),
             false => Vec::new(),
         };
+        if self.waits >= WAITS_BEHIND {
+            leave_one(&mut columns);
+        }
         stretch.way = Some(match &self.engine {
             CopyEngine::Modelled => modelled(&stretch, &segment, &columns, costs),
             CopyEngine::Copier(sender, scans) => {
@@ -290,9 +317,56 @@ fn far_columns(
     far.collect()
 }
 
+/// Leaves one of several columns to the cores, which read far memory too while an engine does.
+fn leave_one(columns: &mut Vec<(usize, Arc<ColumnSegment>)>) {
+    let bytes_of = |column: &ColumnSegment| column.codes().map_or(0, |codes| codes.code_bytes());
+    let bytes: Vec<usize> = columns.iter().map(|(_, column)| bytes_of(column)).collect();
+    if let Some(left) = left_to_cores(&bytes) {
+        columns.remove(left);
+    }
+}
+
+/// Which column is left to the cores of several that have so many bytes in a row.
+fn left_to_cores(bytes: &[usize]) -> Option<usize> {
+    let all: usize = bytes.iter().sum();
+    let distance = |at: &usize| (bytes[*at] * CORE_PART).abs_diff(all);
+    let left = (0..bytes.len()).min_by_key(distance);
+    left.filter(|_| bytes.len() > 1)
+}
+
+/// Where the first of `rows` that come in units of `unit` end.
+fn end_of(rows: &Range<usize>, unit: usize) -> usize {
+    ((rows.start / unit + 1) * unit).min(rows.end)
+}
+
 fn run_of(stretch: &Stretch) -> RowSet<'static> {
     RowSet::Run {
         start: stretch.rows.start,
         len: stretch.rows.len(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cores_are_left_about_what_an_engine_leaves_of_a_link() {
+        assert_eq!(left_to_cores(&[]), None);
+        assert_eq!(
+            left_to_cores(&[4]),
+            None,
+            "who waits for it reads nothing else"
+        );
+        assert_eq!(left_to_cores(&[4, 2]), Some(1));
+        assert_eq!(left_to_cores(&[4, 4, 2, 1, 4, 1]), Some(0));
+        assert_eq!(left_to_cores(&[1, 2, 1, 4]), Some(1));
+    }
+
+    #[test]
+    fn units_end_where_others_begin_or_rows_do() {
+        assert_eq!(end_of(&(0..100), 64), 64);
+        assert_eq!(end_of(&(63..100), 64), 64);
+        assert_eq!(end_of(&(64..100), 64), 100);
     }
 }

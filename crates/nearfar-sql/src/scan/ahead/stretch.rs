@@ -85,16 +85,25 @@ impl Stretch {
         self.part == part && self.rows.contains(&row)
     }
 
-    /// What it brings, or what ends when that is there. None once it was told.
-    pub fn arrive(&mut self, costs: &PartitionCosts) -> Option<Arrived> {
-        let waits = match self.way.as_ref()? {
+    /// What ends when all that it brings is there. None where that is.
+    fn wait(&self, costs: &PartitionCosts) -> Option<BoxFuture<'static, ()>> {
+        match self.way.as_ref()? {
             Way::Modelled(_, arrival) => costs.waits_for(arrival),
             Way::Copied(_, ends) => {
                 let waits = ends.clone().now_or_never().is_none();
                 waits.then(|| ends.clone().map(drop).boxed())
             }
-        };
-        if let Some(waits) = waits {
+        }
+    }
+
+    /// Whether all that it brings is there.
+    pub fn is_there(&self, costs: &PartitionCosts) -> bool {
+        self.wait(costs).is_none()
+    }
+
+    /// What it brings, or what ends when that is there. None once it was told.
+    pub fn arrive(&mut self, costs: &PartitionCosts) -> Option<Arrived> {
+        if let Some(waits) = self.wait(costs) {
             return Some(Arrived::When(waits));
         }
         Some(Arrived::Now(match self.way.take()? {

@@ -32,9 +32,14 @@ impl Density {
         }
     }
 
-    /// Rows that were passed over.
-    pub fn rows(&self) -> usize {
-        self.rows
+    /// What was expected, by column.
+    pub fn expected(&self) -> &[bool] {
+        &self.expected
+    }
+
+    /// Whether anything was read, with what [`Self::add`] would add.
+    pub fn is_known(&self, read: &[usize]) -> bool {
+        self.read.iter().chain(read).any(|read| *read > 0)
     }
 
     /// By column, whether most of its rows are read.
@@ -63,6 +68,7 @@ mod tests {
     fn what_was_read_counts_more_than_what_was_expected() {
         let mut density = Density::new(vec![true, false, false]);
         assert_eq!(density.dense(), [true, false, false]);
+        assert!(!density.is_known(&[0, 0, 0]) && density.is_known(&[0, 1, 0]));
         density.add(100, &[10, 100, 40]);
         assert_eq!(density.dense(), [false, true, false]);
         density.add(100, &[100, 100, 70]);
