@@ -61,6 +61,7 @@ mod temporary;
 mod traffic;
 mod transactions;
 mod upserts;
+mod using;
 mod windows;
 
 /// As in the program: allocations follow the thread's tier once the heaps are installed.

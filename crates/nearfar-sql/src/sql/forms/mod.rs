@@ -11,6 +11,7 @@
 //! | `information_schema._pg_expandarray(a)` | rows of the elements and their places |
 //! | `(row).field` | `get_field(row, 'field')` |
 //! | `FETCH FIRST 3 ROWS ONLY` | `LIMIT 3` |
+//! | `a JOIN b USING (k)` with `k` or `*` | `a.k`, `b.k` or `coalesce(a.k, b.k)` for `k` |
 //! | `x IN ((SELECT 1), 2)` | a list, of which the parser makes a query |
 //! | `a::date` beside `a`, where the planner gives both one name | a function that has the type in its name |
 //! | `OVER (w ROWS …)`, `WINDOW v AS (w ORDER BY …)` | windows that are written out |
@@ -35,6 +36,7 @@ mod quantified;
 mod rows;
 mod rows_of_values;
 mod template;
+mod using;
 mod windows;
 
 use datafusion::sql::parser::Statement as DfStatement;
@@ -107,6 +109,7 @@ impl VisitorMut for Forms {
     type Break = SqlError;
 
     fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<SqlError> {
+        using::rewrite_order(query);
         names::name_keys(query);
         flow(locking::check(query).and_then(|()| fetching::limit(query)))
     }
@@ -116,6 +119,7 @@ impl VisitorMut for Forms {
     }
 
     fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<SqlError> {
+        using::rewrite(select);
         rows::simplify_condition(select);
         select
             .projection
