@@ -10,6 +10,7 @@
 //! | `every(b)`, `SELECT generate_series(1, 3)` | functions by the planner's names, rows of arrays |
 //! | `information_schema._pg_expandarray(a)` | rows of the elements and their places |
 //! | `(row).field` | `get_field(row, 'field')` |
+//! | `SELECT t.* FROM s.t` | `SELECT s.t.* FROM s.t` |
 //! | `FETCH FIRST 3 ROWS ONLY` | `LIMIT 3` |
 //! | `a JOIN b USING (k)` with `k` or `*` | `a.k`, `b.k` or `coalesce(a.k, b.k)` for `k` |
 //! | `x IN ((SELECT 1), 2)` | a list, of which the parser makes a query |
@@ -37,6 +38,7 @@ mod rows;
 mod rows_of_values;
 mod template;
 mod using;
+mod wildcards;
 mod windows;
 
 use datafusion::sql::parser::Statement as DfStatement;
@@ -120,6 +122,7 @@ impl VisitorMut for Forms {
 
     fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<SqlError> {
         using::rewrite(select);
+        wildcards::name_in_full(select);
         rows::simplify_condition(select);
         select
             .projection

@@ -107,7 +107,8 @@ struct Merged {
 /// A table of a join.
 #[derive(Debug, Clone)]
 struct Joined {
-    name: Ident,
+    /// As it stands before its columns: the alias, or else the whole name.
+    name: Vec<Ident>,
     /// Columns of it that are in one with others'.
     merged: Vec<Ident>,
 }
@@ -152,20 +153,22 @@ impl Columns {
                 table_with_joins,
                 alias: None,
             } => return Self::of(table_with_joins),
-            TableFactor::Table { name, alias, .. } => match (alias, name.0.last()) {
-                (Some(alias), _) => Some(&alias.name),
-                (None, Some(ObjectNamePart::Identifier(name))) => Some(name),
-                _ => None,
-            },
-            TableFactor::Derived { alias, .. }
+            TableFactor::Table {
+                name, alias: None, ..
+            } => idents(name),
+            TableFactor::Table { alias, .. }
+            | TableFactor::Derived { alias, .. }
             | TableFactor::Function { alias, .. }
             | TableFactor::TableFunction { alias, .. }
             | TableFactor::UNNEST { alias, .. }
-            | TableFactor::NestedJoin { alias, .. } => alias.as_ref().map(|alias| &alias.name),
+            | TableFactor::NestedJoin { alias, .. } => {
+                let alias = alias.as_ref();
+                alias.map(|alias| vec![alias.name.clone()])
+            }
             _ => None,
         };
         let table = name.map(|name| Joined {
-            name: name.clone(),
+            name,
             merged: Vec::new(),
         });
         Self {
@@ -230,8 +233,8 @@ impl Columns {
         match &mut self.tables[..] {
             [table] => {
                 table.merged.push(name.clone());
-                let names = vec![table.name.clone(), name.clone()];
-                Some(Expr::CompoundIdentifier(names))
+                let names = table.name.iter().chain([name]);
+                Some(Expr::CompoundIdentifier(names.cloned().collect()))
             }
             _ => {
                 self.is_clear = false;
@@ -269,6 +272,12 @@ impl Columns {
         });
         merged.chain(tables).collect()
     }
+}
+
+/// The parts of a name.
+fn idents(name: &ObjectName) -> Option<Vec<Ident>> {
+    let parts = name.0.iter();
+    parts.map(|part| part.as_ident().cloned()).collect()
 }
 
 fn value_of<'a>(columns: &'a [Merged], name: &Ident) -> Option<&'a Expr> {
