@@ -36,6 +36,7 @@ mod lookups;
 mod memory;
 mod merges;
 mod merging;
+mod ordinals;
 mod outer_joins;
 mod panics;
 mod pools;

@@ -10,6 +10,7 @@
 //! | `every(b)`, `SELECT generate_series(1, 3)` | functions by the planner's names, rows of arrays |
 //! | `information_schema._pg_expandarray(a)` | rows of the elements and their places |
 //! | `(row).field` | `get_field(row, 'field')` |
+//! | `SELECT sum(v) + 1 … ORDER BY 1` | `SELECT sum(v) + 1 AS "?column?" … ORDER BY 1` |
 //! | `SELECT t.* FROM s.t` | `SELECT s.t.* FROM s.t` |
 //! | `FETCH FIRST 3 ROWS ONLY` | `LIMIT 3` |
 //! | `a JOIN b USING (k)` with `k` or `*` | `a.k`, `b.k` or `coalesce(a.k, b.k)` for `k` |
@@ -113,6 +114,7 @@ impl VisitorMut for Forms {
     fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<SqlError> {
         using::rewrite_order(query);
         names::name_keys(query);
+        names::name_ordered(query);
         flow(locking::check(query).and_then(|()| fetching::limit(query)))
     }
 

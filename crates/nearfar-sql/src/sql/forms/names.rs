@@ -6,9 +6,10 @@
 
 use datafusion::sql::sqlparser::ast::{
     Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, GroupByExpr, Ident,
-    OrderByKind, Query, Select, SelectItem, SetExpr, UnaryOperator, Value, VisitMut, VisitorMut,
+    OrderByKind, Query, Select, SelectItem, SetExpr, UnaryOperator, Value, Visit, VisitMut,
+    VisitorMut, visit_expressions,
 };
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::ops::ControlFlow;
 
 use super::Names;
@@ -19,6 +20,21 @@ use crate::values::TYPED;
 
 /// Stands between a name and its number: INVISIBLE SEPARATOR, which nobody types.
 pub(super) const MARK: char = '\u{2063}';
+
+/// The usual aggregates.
+const AGGREGATES: [&str; 11] = [
+    "sum",
+    "count",
+    "avg",
+    "min",
+    "max",
+    "stddev",
+    "variance",
+    "array_agg",
+    "string_agg",
+    "bool_and",
+    "bool_or",
+];
 
 /// What PostgreSQL calls a column whose expression has no name.
 const UNNAMED: &str = "?column?";
@@ -171,6 +187,71 @@ pub(super) fn name_keys(query: &mut Query) {
     let _ = VisitMut::visit(query, &mut Casts);
 }
 
+/// Gives their names to columns that are computed of aggregates and whose numbers a query is ordered by: the planner takes
+/// the number of one without a name for an expression over rows that are not grouped.
+pub(super) fn name_ordered(query: &mut Query) {
+    let (SetExpr::Select(select), Some(order)) = (query.body.as_mut(), &query.order_by) else {
+        return;
+    };
+    let OrderByKind::Expressions(keys) = &order.kind else {
+        return;
+    };
+    let is_grouped = match &select.group_by {
+        GroupByExpr::All(_) => true,
+        GroupByExpr::Expressions(keys, _) => !keys.is_empty() || select.having.is_some(),
+    };
+    let places = keys.iter().filter_map(|key| place_of(&key.expr));
+    for at in places.collect::<BTreeSet<usize>>() {
+        let Some(SelectItem::UnnamedExpr(expr)) = select.projection.get(at) else {
+            continue;
+        };
+        if !is_computed(expr) || !(is_grouped || has_aggregate(expr)) {
+            continue;
+        }
+        let name = name_of(expr);
+        let alias = match mentions(select, &name) {
+            true => numbered(&name, at),
+            false => Ident::with_quote('"', name),
+        };
+        if let SelectItem::UnnamedExpr(expr) = &mut select.projection[at] {
+            let expr = take(expr);
+            select.projection[at] = SelectItem::ExprWithAlias { expr, alias };
+        }
+    }
+}
+
+/// Whether an expression is more than a column, an aggregate or a function of columns.
+fn is_computed(expr: &Expr) -> bool {
+    match stripped(expr) {
+        Expr::Identifier(_) | Expr::CompoundIdentifier(_) => false,
+        Expr::Function(function) => !is_aggregate(function) && has_aggregate(&function.args),
+        _ => true,
+    }
+}
+
+fn is_aggregate(function: &Function) -> bool {
+    let name = function.name.to_string();
+    AGGREGATES.contains(&name.to_lowercase().as_str())
+}
+
+/// Whether a usual aggregate is in a part of a statement.
+fn has_aggregate(of: &impl Visit) -> bool {
+    let found = visit_expressions(of, |part| match part {
+        Expr::Function(function) if is_aggregate(function) => ControlFlow::Break(()),
+        _ => ControlFlow::Continue(()),
+    });
+    found.is_break()
+}
+
+/// Whether a name stands alone somewhere in a part of a query.
+fn mentions(select: &Select, name: &str) -> bool {
+    let found = visit_expressions(select, |part| match part {
+        Expr::Identifier(other) if folded(other) == name => ControlFlow::Break(()),
+        _ => ControlFlow::Continue(()),
+    });
+    found.is_break()
+}
+
 fn groups_by_equal_names(query: &Query) -> bool {
     let SetExpr::Select(select) = query.body.as_ref() else {
         return false;
@@ -189,13 +270,17 @@ fn groups_by_equal_names(query: &Query) -> bool {
     })
 }
 
+/// The place of the column, from 0, whose number a key is.
+fn place_of(key: &Expr) -> Option<usize> {
+    match key {
+        Expr::Value(value) => value.to_string().parse::<usize>().ok()?.checked_sub(1),
+        _ => None,
+    }
+}
+
 /// What a key means that is the number of a column.
 fn listed<'a>(key: &'a Expr, projection: &'a [SelectItem]) -> &'a Expr {
-    let number = match key {
-        Expr::Value(value) => value.to_string().parse::<usize>().ok(),
-        _ => None,
-    };
-    let item = number.and_then(|number| projection.get(number.checked_sub(1)?));
+    let item = place_of(key).and_then(|at| projection.get(at));
     match item {
         Some(SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. }) => expr,
         _ => key,
