@@ -70,6 +70,36 @@ const QUERIES: &[(&str, &str)] = &[
         "SELECT x AS id FROM a JOIN b USING (id) ORDER BY id DESC",
         "SELECT x AS id FROM a JOIN b ON a.id = b.id ORDER BY x DESC",
     ),
+    // Names of the result come first.
+    (
+        "SELECT b.* FROM a LEFT JOIN b USING (id) ORDER BY id, x",
+        "SELECT y, b.id, b.k FROM a LEFT JOIN b ON a.id = b.id ORDER BY b.id, x",
+    ),
+    (
+        "SELECT DISTINCT b.* FROM a JOIN b USING (id) ORDER BY id DESC",
+        "SELECT DISTINCT b.* FROM a JOIN b ON a.id = b.id ORDER BY b.id DESC",
+    ),
+    (
+        "SELECT DISTINCT ON (id) b.id, y FROM a JOIN b USING (id) ORDER BY id, y",
+        "SELECT DISTINCT b.id, y FROM a JOIN b ON a.id = b.id ORDER BY 1",
+    ),
+    (
+        "SELECT DISTINCT ON (id) x AS id FROM a JOIN b USING (id) ORDER BY id",
+        "SELECT DISTINCT x AS id FROM a JOIN b ON a.id = b.id ORDER BY 1",
+    ),
+    (
+        "SELECT * FROM a JOIN b USING (ID, k) ORDER BY Id",
+        "SELECT a.id AS \"id\", a.k, x, y FROM a JOIN b ON a.id = b.id AND a.k = b.k ORDER BY 1",
+    ),
+    (
+        "SELECT value, x FROM generate_series(1, 3) JOIN (SELECT id AS value, x FROM a) AS t USING (value) ORDER BY x",
+        "SELECT id AS value, x FROM a ORDER BY x",
+    ),
+    // Whose `x` is, is not known.
+    (
+        "SELECT id, z FROM a RIGHT JOIN b USING (id) JOIN c USING (id) LEFT JOIN (SELECT 20 AS x) AS d USING (x) ORDER BY id, a.x",
+        "SELECT b.id, z FROM a RIGHT JOIN b ON a.id = b.id JOIN c ON b.id = c.id ORDER BY 1, x",
+    ),
     // Those of queries within are their own.
     (
         "SELECT x FROM a JOIN b USING (id) WHERE id IN (SELECT id FROM c WHERE id < 4) ORDER BY x",

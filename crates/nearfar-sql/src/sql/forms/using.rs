@@ -6,9 +6,10 @@
 //! table has. Names in queries within are left alone: they may be those of other tables.
 
 use datafusion::sql::sqlparser::ast::{
-    BinaryOperator, ExcludeSelectItem, Expr, Ident, Join, JoinConstraint, JoinOperator, ObjectName,
-    ObjectNamePart, OrderByKind, Query, Select, SelectItem, SelectItemQualifiedWildcardKind,
-    SetExpr, TableFactor, TableWithJoins, VisitMut, VisitorMut, WildcardAdditionalOptions,
+    BinaryOperator, Distinct, ExcludeSelectItem, Expr, Ident, Join, JoinConstraint, JoinOperator,
+    ObjectName, ObjectNamePart, OrderByKind, Query, Select, SelectItem,
+    SelectItemQualifiedWildcardKind, SetExpr, TableFactor, TableWithJoins, VisitMut, VisitorMut,
+    WildcardAdditionalOptions,
 };
 use std::ops::ControlFlow;
 
@@ -26,17 +27,13 @@ pub(super) fn rewrite_order(query: &mut Query) {
     let OrderByKind::Expressions(keys) = &mut order.kind else {
         return;
     };
-    let columns = Columns::of_all(&select.from).merged;
-    if columns.is_empty() {
-        return;
-    }
-    for key in keys {
-        // Names of the result come before those of tables.
-        let is_of_result =
-            matches!(&key.expr, Expr::Identifier(name) if is_in_result(select, &folded(name)));
-        if !is_of_result {
-            resolve(&mut key.expr, &columns);
-        }
+    let columns = Columns::of_all(&select.from);
+    if !columns.merged.is_empty() {
+        resolve_keys(
+            keys.iter_mut().map(|key| &mut key.expr),
+            &select.projection,
+            &columns,
+        );
     }
 }
 
@@ -50,9 +47,14 @@ pub(super) fn rewrite(select: &mut Select) {
     let all: Vec<SelectItem> = tables
         .flat_map(|table| Columns::of(table).items())
         .collect();
-    let tables = select.from.iter_mut();
-    tables.for_each(|table| resolve_conditions(table, columns.is_clear));
     let items = std::mem::take(&mut select.projection);
+    let is_bare = |item: &SelectItem| matches!(item, SelectItem::Wildcard(_));
+    let compares = columns.is_clear || !items.iter().any(is_bare);
+    let tables = select.from.iter_mut();
+    tables.for_each(|table| resolve_conditions(table, compares));
+    if let Some(Distinct::On(keys)) = &mut select.distinct {
+        resolve_keys(keys, &items, &columns);
+    }
     for item in items {
         match item {
             SelectItem::Wildcard(options) if is_all(&options) && columns.is_clear => {
@@ -72,7 +74,6 @@ pub(super) fn rewrite(select: &mut Select) {
     resolve(&mut select.having, &columns.merged);
     resolve(&mut select.qualify, &columns.merged);
     resolve(&mut select.named_window, &columns.merged);
-    resolve(&mut select.distinct, &columns.merged);
 }
 
 /// Whether `*` stands for all columns.
@@ -84,17 +85,24 @@ fn is_all(options: &WildcardAdditionalOptions) -> bool {
     *options == all
 }
 
-/// Whether a column of the result has a name.
-fn is_in_result(select: &Select, name: &str) -> bool {
-    select.projection.iter().any(|item| match item {
-        SelectItem::UnnamedExpr(Expr::Identifier(column)) => folded(column) == name,
-        SelectItem::UnnamedExpr(Expr::CompoundIdentifier(names)) => {
-            names.last().is_some_and(|column| folded(column) == name)
+/// Rewrites keys of order, for which the names of the result, of these `items`, come before those of tables.
+fn resolve_keys<'a>(
+    keys: impl IntoIterator<Item = &'a mut Expr>,
+    items: &[SelectItem],
+    columns: &Columns,
+) {
+    for key in keys {
+        let is_of_result = match &*key {
+            Expr::Identifier(name) => {
+                let name = folded(name);
+                items.iter().any(|item| columns.has(item, &name))
+            }
+            _ => false,
+        };
+        if !is_of_result {
+            resolve(key, &columns.merged);
         }
-        SelectItem::ExprWithAlias { alias, .. } => folded(alias) == name,
-        SelectItem::Wildcard(_) => true,
-        _ => false,
-    })
+    }
 }
 
 /// A column that a join has made of two.
@@ -109,7 +117,7 @@ struct Merged {
 struct Joined {
     /// As it stands before its columns: the alias, or else the whole name.
     name: Vec<Ident>,
-    /// Columns of it that are in one with others'.
+    /// Columns of it that are in one with others', as the planner has them.
     merged: Vec<Ident>,
 }
 
@@ -153,8 +161,12 @@ impl Columns {
                 table_with_joins,
                 alias: None,
             } => return Self::of(table_with_joins),
+            // Those of functions are the planner's.
             TableFactor::Table {
-                name, alias: None, ..
+                name,
+                alias: None,
+                args: None,
+                ..
             } => idents(name),
             TableFactor::Table { alias, .. }
             | TableFactor::Derived { alias, .. }
@@ -191,18 +203,14 @@ impl Columns {
         let mut merged = Vec::new();
         for name in used(constraint) {
             let sides = (self.take(name), right.take(name));
-            let value = match sides {
-                (Some(left), Some(right)) if keeps_left && keeps_right => {
+            let value = match (keeps_left, keeps_right, sides) {
+                (true, true, (Some(left), Some(right))) => {
                     Some(call("coalesce", vec![left, right]))
                 }
-                (left, right) if keeps_left == keeps_right => left.or(right),
-                (left, right) => {
-                    if keeps_right {
-                        right
-                    } else {
-                        left
-                    }
-                }
+                (true, true, _) => None,
+                (true, false, (left, _)) => left,
+                (false, true, (_, right)) => right,
+                (false, false, (left, right)) => left.or(right),
             };
             let name = name.clone();
             merged.extend(value.map(|value| Merged { name, value }));
@@ -231,8 +239,8 @@ impl Columns {
             return Some(self.merged.remove(at).value);
         }
         match &mut self.tables[..] {
-            [table] => {
-                table.merged.push(name.clone());
+            [table] if self.is_clear => {
+                table.merged.push(Ident::with_quote('"', folded_name));
                 let names = table.name.iter().chain([name]);
                 Some(Expr::CompoundIdentifier(names.cloned().collect()))
             }
@@ -252,6 +260,30 @@ impl Columns {
                 expr: value.clone(),
                 alias: name,
             },
+        }
+    }
+
+    /// Whether a column of the result that an item stands for has a name.
+    fn has(&self, item: &SelectItem, name: &str) -> bool {
+        match item {
+            SelectItem::UnnamedExpr(Expr::Identifier(column)) => folded(column) == name,
+            SelectItem::UnnamedExpr(Expr::CompoundIdentifier(names)) => {
+                names.last().is_some_and(|column| folded(column) == name)
+            }
+            SelectItem::ExprWithAlias { alias, .. } => folded(alias) == name,
+            SelectItem::Wildcard(_) => true,
+            SelectItem::QualifiedWildcard(
+                SelectItemQualifiedWildcardKind::ObjectName(table),
+                _,
+            ) => {
+                let last = idents(table).and_then(|names| names.last().map(folded));
+                let mut tables = self.tables.iter();
+                tables.any(|table| {
+                    table.name.last().map(folded) == last
+                        && table.merged.iter().any(|column| column.value == name)
+                })
+            }
+            _ => false,
         }
     }
 
@@ -321,6 +353,7 @@ fn resolve_conditions(table: &mut TableWithJoins, compares: bool) {
             continue;
         };
         resolve(constraint, &left.merged);
+        resolve(constraint, &right.merged);
         if compares && left.merged.len() + right.merged.len() > 0 {
             compare(constraint, left, right);
         }

@@ -18,30 +18,37 @@ pub(super) fn name_in_full(select: &mut Select) {
         else {
             continue;
         };
-        if name.0.len() == 1
-            && let Some(whole) = from.iter().find_map(|tables| whole_name(tables, name))
-        {
-            *name = whole.clone();
+        let named = from.iter().flat_map(|tables| whole_names(tables, name));
+        let named: Vec<Option<&ObjectName>> = named.collect();
+        // Of two that are called so, one without a schema is meant.
+        if let (false, Some(Some(whole))) = (named.contains(&None), named.first()) {
+            *name = (*whole).clone();
         }
     }
 }
 
-/// The name with its schema of a table that is called `name`.
-fn whole_name<'a>(tables: &'a TableWithJoins, name: &ObjectName) -> Option<&'a ObjectName> {
+/// Of each table that is called `name`, its name with its schema, if it has one.
+fn whole_names<'a>(tables: &'a TableWithJoins, name: &ObjectName) -> Vec<Option<&'a ObjectName>> {
     let joined = tables.joins.iter().map(|join| &join.relation);
-    let mut all = std::iter::once(&tables.relation).chain(joined);
-    all.find_map(|table| match table {
+    let all = std::iter::once(&tables.relation).chain(joined);
+    let named = all.flat_map(|table| match table {
+        TableFactor::NestedJoin {
+            table_with_joins,
+            alias: None,
+        } => whole_names(table_with_joins, name),
         TableFactor::Table {
             name: whole,
             alias: None,
             ..
-        } if whole.0.len() > 1 && last(whole) == last(name) => Some(whole),
-        TableFactor::NestedJoin {
-            table_with_joins,
-            alias: None,
-        } => whole_name(table_with_joins, name),
-        _ => None,
-    })
+        } if name.0.len() == 1 && last(whole) == last(name) => {
+            vec![(whole.0.len() > 1).then_some(whole)]
+        }
+        TableFactor::Table {
+            alias: Some(alias), ..
+        } if last(name) == Some(folded(&alias.name)) => vec![None],
+        _ => Vec::new(),
+    });
+    named.collect()
 }
 
 fn last(name: &ObjectName) -> Option<String> {
