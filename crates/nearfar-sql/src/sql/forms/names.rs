@@ -220,18 +220,19 @@ pub(super) fn name_ordered(query: &mut Query) {
     }
 }
 
-/// Whether an expression is more than a column, an aggregate or a function of columns.
+/// Whether an expression is a window, or more than a column, an aggregate or a function of columns.
 fn is_computed(expr: &Expr) -> bool {
     match stripped(expr) {
         Expr::Identifier(_) | Expr::CompoundIdentifier(_) => false,
+        Expr::Function(function) if function.over.is_some() => true,
         Expr::Function(function) => !is_aggregate(function) && has_aggregate(&function.args),
         _ => true,
     }
 }
 
 fn is_aggregate(function: &Function) -> bool {
-    let name = function.name.to_string();
-    AGGREGATES.contains(&name.to_lowercase().as_str())
+    let name = function.name.to_string().to_lowercase();
+    function.over.is_none() && AGGREGATES.contains(&name.as_str())
 }
 
 /// Whether a usual aggregate is in a part of a statement.
