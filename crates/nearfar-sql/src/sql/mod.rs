@@ -27,6 +27,7 @@
 //!
 //! Everything else is DataFusion's.
 
+mod aggregates;
 mod alter;
 mod alter_columns;
 mod call;

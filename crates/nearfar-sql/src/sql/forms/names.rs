@@ -6,8 +6,8 @@
 
 use datafusion::sql::sqlparser::ast::{
     Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, GroupByExpr, Ident,
-    OrderByKind, Query, Select, SelectItem, SetExpr, UnaryOperator, Value, Visit, VisitMut,
-    VisitorMut, visit_expressions,
+    OrderByKind, Query, Select, SelectItem, SetExpr, UnaryOperator, Value, VisitMut, VisitorMut,
+    visit_expressions,
 };
 use std::collections::{BTreeSet, HashMap};
 use std::ops::ControlFlow;
@@ -16,25 +16,11 @@ use super::Names;
 use super::folding::folded;
 use super::template::{call, take};
 use crate::sql::SqlError;
+use crate::sql::aggregates::{has, is_aggregate};
 use crate::values::TYPED;
 
 /// Stands between a name and its number: INVISIBLE SEPARATOR, which nobody types.
 pub(super) const MARK: char = '\u{2063}';
-
-/// The usual aggregates.
-const AGGREGATES: [&str; 11] = [
-    "sum",
-    "count",
-    "avg",
-    "min",
-    "max",
-    "stddev",
-    "variance",
-    "array_agg",
-    "string_agg",
-    "bool_and",
-    "bool_or",
-];
 
 /// What PostgreSQL calls a column whose expression has no name.
 const UNNAMED: &str = "?column?";
@@ -205,7 +191,7 @@ pub(super) fn name_ordered(query: &mut Query) {
         let Some(SelectItem::UnnamedExpr(expr)) = select.projection.get(at) else {
             continue;
         };
-        if !is_computed(expr) || !(is_grouped || has_aggregate(expr)) {
+        if !is_computed(expr) || !(is_grouped || has(expr, is_aggregate)) {
             continue;
         }
         let name = name_of(expr);
@@ -225,23 +211,9 @@ fn is_computed(expr: &Expr) -> bool {
     match stripped(expr) {
         Expr::Identifier(_) | Expr::CompoundIdentifier(_) => false,
         Expr::Function(function) if function.over.is_some() => true,
-        Expr::Function(function) => !is_aggregate(function) && has_aggregate(&function.args),
+        Expr::Function(function) => !is_aggregate(function) && has(&function.args, is_aggregate),
         _ => true,
     }
-}
-
-fn is_aggregate(function: &Function) -> bool {
-    let name = function.name.to_string().to_lowercase();
-    function.over.is_none() && AGGREGATES.contains(&name.as_str())
-}
-
-/// Whether a usual aggregate is in a part of a statement.
-fn has_aggregate(of: &impl Visit) -> bool {
-    let found = visit_expressions(of, |part| match part {
-        Expr::Function(function) if is_aggregate(function) => ControlFlow::Break(()),
-        _ => ControlFlow::Continue(()),
-    });
-    found.is_break()
 }
 
 /// Whether a name stands alone somewhere in a part of a query.

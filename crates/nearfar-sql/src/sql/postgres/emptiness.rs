@@ -3,11 +3,12 @@
 use datafusion::sql::sqlparser::ast::{
     CastKind, DataType, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments,
     GroupByExpr, Ident, JoinOperator, Query, Select, SelectItem, SetExpr, TableFactor, Value,
-    Visit, Visitor, VisitorMut,
+    VisitorMut,
 };
 use std::ops::ControlFlow;
 
 use super::{EMPTY_CATALOGS, catalog_name, null};
+use crate::sql::aggregates::{has, is_of_aggregate};
 
 /// Columns of catalogs with lists that are not kept, and so are always null.
 const NULL_LISTS: [&str; 6] = [
@@ -24,23 +25,6 @@ const OPTIONS: &str = "pg_options_to_table";
 
 /// A function of several rows, which are the tables that a table is a part of.
 const ANCESTORS: &str = "pg_partition_ancestors";
-
-/// Functions that give a row where there is none.
-const AGGREGATES: [&str; 13] = [
-    "array_agg",
-    "avg",
-    "bool_and",
-    "bool_or",
-    "count",
-    "every",
-    "json_agg",
-    "json_object_agg",
-    "jsonb_agg",
-    "max",
-    "min",
-    "string_agg",
-    "sum",
-];
 
 /// Replaces what reads a catalog without rows by what that gives.
 pub(super) struct Emptiness;
@@ -210,7 +194,7 @@ fn counts_of_nothing(select: &Select) -> Option<Vec<SelectItem>> {
 /// Nulls with the names of the columns; none if their number is not known, or if they would have a row
 /// all the same.
 fn columns_of_nothing(projection: &[SelectItem]) -> Option<Vec<SelectItem>> {
-    columns_of(projection, |expr| (!has_aggregate(expr)).then(null))
+    columns_of(projection, |expr| (!has(expr, is_of_aggregate)).then(null))
 }
 
 /// The columns with their names and other values; none if their number is not known, or one of them has no value.
@@ -250,36 +234,4 @@ fn name_of(expr: &Expr) -> Option<Ident> {
         Expr::Function(function) => function.name.0.last()?.as_ident().cloned(),
         _ => None,
     }
-}
-
-/// Whether an expression aggregates, outside of queries within it.
-fn has_aggregate(expr: &Expr) -> bool {
-    #[derive(Default)]
-    struct Search {
-        depth: usize,
-    }
-    impl Visitor for Search {
-        type Break = ();
-
-        fn pre_visit_query(&mut self, _: &Query) -> ControlFlow<()> {
-            self.depth += 1;
-            ControlFlow::Continue(())
-        }
-
-        fn post_visit_query(&mut self, _: &Query) -> ControlFlow<()> {
-            self.depth -= 1;
-            ControlFlow::Continue(())
-        }
-
-        fn pre_visit_expr(&mut self, expr: &Expr) -> ControlFlow<()> {
-            match expr {
-                Expr::Function(function) if self.depth == 0 => match catalog_name(&function.name) {
-                    Some(name) if AGGREGATES.contains(&name.as_str()) => ControlFlow::Break(()),
-                    _ => ControlFlow::Continue(()),
-                },
-                _ => ControlFlow::Continue(()),
-            }
-        }
-    }
-    expr.visit(&mut Search::default()).is_break()
 }
