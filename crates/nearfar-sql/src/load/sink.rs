@@ -1,6 +1,6 @@
 //! Rows that are added to a table.
 
-use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions};
+use arrow::array::{Array, ArrayRef, RecordBatch, RecordBatchOptions};
 use arrow::compute::{CastOptions, cast_with_options};
 use arrow::datatypes::{Field, FieldRef, Schema, SchemaRef};
 use async_trait::async_trait;
@@ -19,7 +19,7 @@ use crate::error::EngineError;
 use crate::error::SqlError;
 use crate::values::declared::assigned;
 use nearfar_table::placement::Storage;
-use nearfar_table::table::{RowCheck, Table, with_one_zero};
+use nearfar_table::table::{RowCheck, Segment, Table, UpdatedRows, with_one_zero};
 use nearfar_table::transaction::{CommitGate, NewRows, NewRowsBuilder, Transaction};
 
 /// Collects the rows that one statement adds, and checks them by what the table's columns are declared
@@ -43,6 +43,44 @@ impl RowWriter {
             rows,
             kept: None,
         }
+    }
+
+    /// Whether so many rows of `table` can be [updated](Self::updated): few, of which nothing looks at whole ones.
+    pub fn updates(table: &Table, rows: usize) -> bool {
+        rows <= UpdatedRows::ROWS_MAX
+            && table.row_check().is_none()
+            && UpdatedRows::takes(table.schema())
+    }
+
+    /// Rows of a segment of `table`, each of which gets other values in the columns of `new`, by their places. None where
+    /// they [have to be made column by column](UpdatedRows::of).
+    ///
+    /// # Errors
+    /// As [`Self::push`].
+    pub fn updated(
+        table: &Arc<Table>,
+        before: (&Segment, &[u32]),
+        new: &[(usize, ArrayRef)],
+    ) -> Result<Option<NewRows>, EngineError> {
+        let none = NewRows::none(table);
+        if !Self::updates(table, before.1.len()) {
+            return Ok(None);
+        }
+        let schema = table.schema();
+        for (at, values) in new {
+            check_nulls(table, schema.field(*at), values)?;
+        }
+        let mut columns = vec![None; schema.fields().len()];
+        for (at, values) in new {
+            let field = schema.field(*at);
+            let kept = assigned(field, values)?;
+            columns[*at] = Some(stored_column(field, kept.as_ref().unwrap_or(values))?);
+        }
+        let updated = UpdatedRows::of(schema, before, &columns);
+        Ok(updated.map(|updated| NewRows {
+            updated: Some(updated),
+            ..none
+        }))
     }
 
     /// The same, which keeps the rows as they are stored if `keeps`.
@@ -79,25 +117,9 @@ impl RowWriter {
     }
 
     fn check_nulls(&self, batch: &RecordBatch) -> Result<(), EngineError> {
-        for (field, column) in self
-            .rows
-            .table()
-            .schema()
-            .fields()
-            .iter()
-            .zip(batch.columns())
-        {
-            let nulls = column.logical_null_count();
-            if nulls > 0 && !field.is_nullable() {
-                return Err(SqlError::NullsNotAllowed {
-                    table: self.rows.table().name().to_owned(),
-                    column: field.name().clone(),
-                    nulls,
-                }
-                .into());
-            }
-        }
-        Ok(())
+        let table = self.rows.table();
+        let mut columns = table.schema().fields().iter().zip(batch.columns());
+        columns.try_for_each(|(field, column)| check_nulls(table, field, column))
     }
 
     /// The rows with texts as long as their columns were declared.
@@ -129,6 +151,20 @@ impl RowWriter {
     }
 }
 
+/// Refuses nulls where none may be.
+fn check_nulls(table: &Table, field: &Field, values: &ArrayRef) -> Result<(), EngineError> {
+    let nulls = values.logical_null_count();
+    match nulls > 0 && !field.is_nullable() {
+        true => Err(SqlError::NullsNotAllowed {
+            table: table.name().to_owned(),
+            column: field.name().clone(),
+            nulls,
+        }
+        .into()),
+        false => Ok(()),
+    }
+}
+
 /// The error of whoever looked at rows.
 fn of_check(error: Box<dyn std::error::Error + Send + Sync>) -> EngineError {
     match error.downcast::<EngineError>() {
@@ -141,19 +177,25 @@ fn of_check(error: Box<dyn std::error::Error + Send + Sync>) -> EngineError {
 
 /// Rows as a table of `schema` stores them.
 fn stored(schema: &SchemaRef, batch: &RecordBatch) -> Result<RecordBatch, EngineError> {
-    let strict = CastOptions {
-        safe: false,
-        ..CastOptions::default()
-    };
     let columns = schema.fields().iter().zip(batch.columns());
-    let columns = columns.map(|(field, column)| {
-        let column = cast_with_options(column, field.data_type(), &strict)?;
-        Ok(with_one_zero(column))
-    });
+    let columns = columns.map(|(field, column)| stored_column(field, column));
     let columns = columns.collect::<Result<Vec<ArrayRef>, EngineError>>()?;
     let rows = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
     let schema = Arc::clone(schema);
     Ok(RecordBatch::try_new_with_options(schema, columns, &rows)?)
+}
+
+/// The same of one column.
+fn stored_column(field: &Field, values: &ArrayRef) -> Result<ArrayRef, EngineError> {
+    let strict = CastOptions {
+        safe: false,
+        ..CastOptions::default()
+    };
+    let values = match values.data_type() == field.data_type() {
+        true => Arc::clone(values),
+        false => cast_with_options(values, field.data_type(), &strict)?,
+    };
+    Ok(with_one_zero(values))
 }
 
 /// Adds the rows of a stream to a table when the last one is in: a stream that fails adds nothing.

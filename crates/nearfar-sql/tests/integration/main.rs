@@ -61,6 +61,7 @@ mod tablespaces;
 mod temporary;
 mod traffic;
 mod transactions;
+mod updated_rows;
 mod upserts;
 mod using;
 mod windows;

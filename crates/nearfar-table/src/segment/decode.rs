@@ -7,6 +7,7 @@ use arrow::array::{
 use arrow::buffer::{BooleanBuffer, Buffer, NullBuffer, OffsetBuffer, ScalarBuffer};
 use arrow::compute::take;
 use arrow::datatypes::{ArrowNativeType, DataType, UInt8Type, UInt16Type, UInt32Type, UInt64Type};
+use std::iter;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -15,6 +16,8 @@ use super::column::{ColumnSegment, Encoding};
 use super::narrow;
 use super::plain::map_buffers;
 use super::rows::RowSet;
+use super::tail::Kind;
+use super::value::array_of;
 use crate::error::TableError;
 
 /// Positions are gathered from a converted span when they are at least this share of it.
@@ -33,6 +36,11 @@ impl ColumnSegment {
     /// # Errors
     /// What Arrow's kernels report.
     pub fn read(&self, rows: RowSet<'_>, data_type: &DataType) -> Result<ArrayRef, TableError> {
+        if let RowSet::Positions([row]) = rows
+            && Kind::of(data_type).is_some()
+        {
+            return Ok(array_of(iter::once(self.value(*row as usize)), data_type));
+        }
         match self.encoding() {
             Encoding::Narrow { base, codes } => {
                 let nulls = self.nulls_of(rows);

@@ -12,6 +12,7 @@ use std::sync::Arc;
 use super::column::{ColumnSegment, Encoding};
 use super::memory::SegmentMemory;
 use super::rows::RowSet;
+use super::value::{OneValue, value_in};
 use super::zones::Zones;
 
 /// The few rows of one statement. Cloned cheaply; never changed.
@@ -61,18 +62,25 @@ impl FewRows {
         }
     }
 
+    /// The value of a column in one of them.
+    pub fn value(&self, column: usize, row: usize) -> OneValue<'_> {
+        value_in(&self.columns[column], row)
+    }
+
     /// Their columns.
     pub fn segments(&self) -> impl Iterator<Item = ColumnSegment> + '_ {
-        self.columns.iter().map(|values| {
-            let first = values.to_data().buffers().first().cloned();
-            let memory = SegmentMemory::Heap(first.unwrap_or_default());
-            let beside = values.get_buffer_memory_size().saturating_sub(memory.len());
-            let (nulls, values) = (values.nulls().cloned(), values.clone());
-            let column =
-                ColumnSegment::new(memory, Encoding::Plain { values }, nulls, Zones::default());
-            column.with_bytes_beside(beside)
-        })
+        self.columns.iter().map(heap_column)
     }
+}
+
+/// Values in the process's heap as a column.
+pub(crate) fn heap_column(values: &ArrayRef) -> ColumnSegment {
+    let first = values.to_data().buffers().first().cloned();
+    let memory = SegmentMemory::Heap(first.unwrap_or_default());
+    let beside = values.get_buffer_memory_size().saturating_sub(memory.len());
+    let (nulls, values) = (values.nulls().cloned(), Arc::clone(values));
+    let column = ColumnSegment::new(memory, Encoding::Plain { values }, nulls, Zones::default());
+    column.with_bytes_beside(beside)
 }
 
 /// Buffers of texts are made with so much room, or more, by whoever does not know how long the texts become.

@@ -33,6 +33,7 @@ mod rows;
 mod selector;
 mod streamed;
 mod tail;
+mod value;
 mod zones;
 
 pub use codes::{Code, CodeRange, Codes, with_codes};
@@ -40,10 +41,11 @@ pub use column::{ColumnSegment, Encoding, EncodingKind};
 pub use column_builder::ColumnBuilder;
 pub use encode::{Target, encode_column};
 pub use few::FewRows;
+pub(crate) use few::heap_column;
 pub use form::{ArrayForm, BufferForm, ColumnForm, DEPTH_MAX, FormError, ValuesForm};
 pub use integers::integer_array;
 pub use memory::{PoolBytes, SegmentMemory};
-pub(crate) use narrow::{for_each_integer, with_integer_type};
+pub(crate) use narrow::{Integer, for_each_integer, with_integer_type};
 pub use narrow::{integers, is_integer_like};
 pub use plain::encode_together;
 pub use pool::ColumnPool;
@@ -51,7 +53,9 @@ pub use ranges::Ranges;
 pub use rows::RowSet;
 pub use selector::Selector;
 pub use streamed::StreamedBytes;
-pub use tail::{NewValues, Tail, TailRows};
+pub use tail::{NewValues, RowValues, Tail, TailRows};
+pub use value::OneValue;
+pub(crate) use value::{array_of, value_in};
 pub use zones::{Verdict, ZONE_ROWS, Zones};
 
 #[cfg(test)]

@@ -6,26 +6,31 @@
 
 use arrow::array::{
     Array, ArrayRef, ArrowPrimitiveType, AsArray, BinaryViewArray, BooleanArray, PrimitiveArray,
-    StringViewArray, downcast_primitive, downcast_primitive_array,
+    StringViewArray, downcast_primitive, downcast_primitive_array, make_view,
 };
-use arrow::buffer::{BooleanBuffer, Buffer, MutableBuffer, NullBuffer};
+use arrow::buffer::{BooleanBuffer, Buffer, NullBuffer};
 use arrow::datatypes::{BinaryViewType, ByteViewType, DataType, SchemaRef, StringViewType};
 use nearfar_memory::AppendArea;
 use parking_lot::Mutex;
+use std::fmt;
 use std::sync::Arc;
 
 use super::column::{ColumnSegment, Encoding};
 use super::encode::Target;
 use super::memory::SegmentMemory;
 use super::rows::RowSet;
+use super::value::{OneValue, array_of};
 use super::zones::Zones;
 use crate::error::TableError;
 
 /// Bytes of the view of a text.
-const VIEW_BYTES: usize = 16;
+pub(super) const VIEW_BYTES: usize = 16;
+
+/// Bytes of a value of fixed width at most.
+const WIDTH_MAX: usize = size_of::<u128>();
 
 /// The longest text that lies in its view, in Arrow's format.
-const INLINE_BYTES_MAX: usize = 12;
+pub(super) const INLINE_BYTES_MAX: usize = 12;
 
 /// Rows that are written one after the other.
 #[derive(Debug)]
@@ -45,7 +50,7 @@ pub struct TailRows {
 
 /// How the values of a column are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
+pub(super) enum Kind {
     /// A byte each.
     Boolean,
     /// So many bytes each.
@@ -55,15 +60,18 @@ enum Kind {
 }
 
 impl Kind {
-    fn of(data_type: &DataType) -> Option<Self> {
+    pub(super) fn of(data_type: &DataType) -> Option<Self> {
         match data_type {
             DataType::Boolean => Some(Self::Boolean),
             DataType::Utf8View | DataType::BinaryView => Some(Self::Text),
-            other => other.primitive_width().map(Self::Fixed),
+            other => {
+                let width = other.primitive_width();
+                width.filter(|bytes| *bytes <= WIDTH_MAX).map(Self::Fixed)
+            }
         }
     }
 
-    fn value_bytes(self) -> usize {
+    pub(super) fn value_bytes(self) -> usize {
         match self {
             Self::Boolean => 1,
             Self::Fixed(bytes) => bytes,
@@ -90,6 +98,17 @@ pub enum NewValues<'a> {
     Arrays(&'a [ArrayRef]),
     /// Rows of another tail.
     Tail(&'a TailRows),
+    /// Rows that are read value by value.
+    Each(&'a dyn RowValues),
+}
+
+/// Rows of types that a tail [takes](Tail::takes), whose values are read one by one.
+pub trait RowValues: fmt::Debug {
+    /// How many they are.
+    fn rows(&self) -> usize;
+
+    /// The value of a column in a row.
+    fn value(&self, column: usize, row: usize) -> OneValue<'_>;
 }
 
 impl NewValues<'_> {
@@ -98,6 +117,7 @@ impl NewValues<'_> {
         match self {
             Self::Arrays(arrays) => arrays.first().map_or(0, |array| array.len()),
             Self::Tail(rows) => rows.rows,
+            Self::Each(values) => values.rows(),
         }
     }
 
@@ -115,6 +135,10 @@ impl NewValues<'_> {
             },
             // Those of later rows too.
             Self::Tail(rows) => rows.tail.columns[column].texts.len(),
+            Self::Each(values) => {
+                let bytes = |row| values.value(column, row).long_bytes();
+                (0..values.rows()).map(bytes).sum()
+            }
         }
     }
 }
@@ -219,6 +243,10 @@ impl Tail {
                 NewValues::Tail(other) => {
                     column.append_column(&other.tail.columns[at], other.rows)?;
                 }
+                NewValues::Each(values) => {
+                    let mut each = (0..values.rows()).map(|row| values.value(at, row));
+                    each.try_for_each(|value| column.append_value(value))?;
+                }
             }
         }
         *written = end;
@@ -277,6 +305,45 @@ impl TailColumn {
         Some(())
     }
 
+    /// Writes a value, which fits.
+    fn append_value(&self, value: OneValue<'_>) -> Option<()> {
+        let fixed = match value {
+            OneValue::Null => 0,
+            OneValue::Fixed(fixed) => fixed,
+            OneValue::Bytes(text) => {
+                let offset = match text.len() > INLINE_BYTES_MAX {
+                    true => self.texts.append(text)?,
+                    false => 0,
+                };
+                make_view(text, 0, offset as u32)
+            }
+        };
+        let bytes = &fixed.to_le_bytes()[..self.kind.value_bytes()];
+        self.values.append(bytes)?;
+        let is_valid = u8::from(value != OneValue::Null);
+        self.validity.append(&[is_valid]).map(drop)
+    }
+
+    /// The value of a row.
+    fn value(&self, row: usize) -> OneValue<'_> {
+        if self.validity.slice(row..row + 1) != [1] {
+            return OneValue::Null;
+        }
+        let width = self.kind.value_bytes();
+        let value = self.values.slice(row * width..(row + 1) * width);
+        match (self.kind, value.first_chunk::<VIEW_BYTES>()) {
+            (Kind::Text, Some(view)) => {
+                let view = u128::from_le_bytes(*view);
+                let (start, bytes) = (view_offset(view), view_length(view));
+                OneValue::Bytes(match bytes > INLINE_BYTES_MAX {
+                    true => self.texts.slice(start..start + bytes),
+                    false => &value[VIEW_BYTES - INLINE_BYTES_MAX..][..bytes],
+                })
+            }
+            _ => OneValue::of_bytes(value),
+        }
+    }
+
     /// Writes the first `rows` values of a column of another tail, which fit.
     fn append_column(&self, other: &Self, rows: usize) -> Option<()> {
         let values = other.values.slice(0..rows * self.kind.value_bytes());
@@ -316,72 +383,41 @@ impl TailColumn {
         let texts = self.texts.prefix(self.texts.len());
         let beside = texts.len();
         let texts = (!texts.is_empty()).then(|| texts.buffer(0..texts.len()));
-        let values = self.array(rows, buffer, texts, nulls.clone());
+        let values = array_of_bytes(&self.data_type, rows, buffer, (texts, nulls.clone()));
         let column =
             ColumnSegment::new(memory, Encoding::Plain { values }, nulls, Zones::default());
         column.with_bytes_beside(beside)
     }
+}
 
-    /// `rows` values, as they are written, as an array.
-    fn array(
-        &self,
-        rows: usize,
-        values: Buffer,
-        texts: Option<Buffer>,
-        nulls: Option<NullBuffer>,
-    ) -> ArrayRef {
-        macro_rules! primitive {
-            ($kind:ty) => {{
-                let array = PrimitiveArray::<$kind>::new(values.into(), nulls);
-                Arc::new(array.with_data_type(self.data_type.clone()))
-            }};
-        }
-        let texts: Vec<Buffer> = texts.into_iter().collect();
-        downcast_primitive! {
-            &self.data_type => (primitive),
-            DataType::Boolean => {
-                let bits = BooleanBuffer::collect_bool(rows, |row| values[row] == 1);
-                Arc::new(BooleanArray::new(bits, nulls))
-            }
-            DataType::Utf8View => Arc::new(StringViewArray::new(values.into(), texts, nulls)),
-            DataType::BinaryView => Arc::new(BinaryViewArray::new(values.into(), texts, nulls)),
-            _ => unreachable!("rows of other types are not taken"),
-        }
+/// `rows` values of a type that a tail takes, as it has them, as an array.
+pub(super) fn array_of_bytes(
+    data_type: &DataType,
+    rows: usize,
+    values: Buffer,
+    (texts, nulls): (Option<Buffer>, Option<NullBuffer>),
+) -> ArrayRef {
+    macro_rules! primitive {
+        ($kind:ty) => {{
+            let array = PrimitiveArray::<$kind>::new(values.into(), nulls);
+            Arc::new(array.with_data_type(data_type.clone()))
+        }};
     }
-
-    /// A copy of the values of some rows.
-    fn read(&self, rows: impl ExactSizeIterator<Item = usize> + Clone) -> ArrayRef {
-        let width = self.kind.value_bytes();
-        let mut values = MutableBuffer::with_capacity(rows.len() * width);
-        let mut texts = Vec::new();
-        for row in rows.clone() {
-            let value = self.values.slice(row * width..(row + 1) * width);
-            let view = value
-                .first_chunk::<VIEW_BYTES>()
-                .copied()
-                .map(u128::from_le_bytes);
-            match view
-                .filter(|view| self.kind == Kind::Text && view_length(*view) > INLINE_BYTES_MAX)
-            {
-                Some(view) => {
-                    let start = view_offset(view);
-                    values.extend_from_slice(&view_at(view, texts.len()).to_le_bytes());
-                    texts.extend_from_slice(self.texts.slice(start..start + view_length(view)));
-                }
-                None => values.extend_from_slice(value),
-            }
+    let texts: Vec<Buffer> = texts.into_iter().collect();
+    downcast_primitive! {
+        data_type => (primitive),
+        DataType::Boolean => {
+            let bits = BooleanBuffer::collect_bool(rows, |row| values[row] == 1);
+            Arc::new(BooleanArray::new(bits, nulls))
         }
-        let count = rows.len();
-        let is_valid = |row: usize| self.validity.slice(row..row + 1) == [1];
-        let has_nulls = !rows.clone().all(is_valid);
-        let nulls = has_nulls.then(|| NullBuffer::from_iter(rows.map(is_valid)));
-        let texts = (!texts.is_empty()).then(|| Buffer::from_vec(texts));
-        self.array(count, values.into(), texts, nulls)
+        DataType::Utf8View => Arc::new(StringViewArray::new(values.into(), texts, nulls)),
+        DataType::BinaryView => Arc::new(BinaryViewArray::new(values.into(), texts, nulls)),
+        _ => unreachable!("rows of other types are not taken"),
     }
 }
 
 /// The bytes of the values of a primitive array.
-fn primitive_bytes(array: &ArrayRef) -> Option<&[u8]> {
+pub(super) fn primitive_bytes(array: &ArrayRef) -> Option<&[u8]> {
     fn bytes<T: ArrowPrimitiveType>(array: &PrimitiveArray<T>) -> &[u8] {
         array.values().inner().as_slice()
     }
@@ -414,10 +450,21 @@ impl TailRows {
     /// A copy of the values of a column for some of them.
     pub fn read(&self, column: usize, rows: RowSet<'_>) -> ArrayRef {
         let column = &self.tail.columns[column];
+        let value = |row| column.value(row);
         match rows {
-            RowSet::Run { start, len } => column.read(start..start + len),
-            RowSet::Positions(rows) => column.read(rows.iter().map(|row| *row as usize)),
+            RowSet::Run { start, len } => {
+                array_of((start..start + len).map(value), &column.data_type)
+            }
+            RowSet::Positions(rows) => {
+                let rows = rows.iter().map(|row| *row as usize);
+                array_of(rows.map(value), &column.data_type)
+            }
         }
+    }
+
+    /// The value of a column in one of them.
+    pub fn value(&self, column: usize, row: usize) -> OneValue<'_> {
+        self.tail.columns[column].value(row)
     }
 
     /// Whether more rows can be written behind them, as far as their number is concerned.

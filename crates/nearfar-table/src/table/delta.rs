@@ -12,11 +12,12 @@ use super::row_ids::{RowIds, RowIdsBuilder};
 use super::segment::{ColumnSlot, Segment, WrittenRows};
 use super::sketches::{ColumnSketches, SegmentSketches, StoredSketches};
 use super::snapshot::{Part, Snapshot};
+use super::updated_rows::UpdatedRows;
 use crate::error::TableError;
 use crate::placement::Storage;
 use crate::segment::{
-    ColumnSegment, Encoding, FewRows, NewValues, RowSet, Tail, TailRows, Target, ZONE_ROWS,
-    encode_together,
+    ColumnSegment, Encoding, FewRows, NewValues, RowSet, RowValues, Tail, TailRows, Target,
+    ZONE_ROWS, encode_together,
 };
 
 /// Small parts of the delta are put together up to so many rows.
@@ -74,6 +75,24 @@ pub fn delta_segment(
     let rows = batches.iter().map(RecordBatch::num_rows).sum();
     let segment = near_segment(rows, &columns, storage)?;
     Ok(Arc::new(segment.charged_to(storage.temporary.as_ref())?))
+}
+
+/// `rows`, of a table of `schema`, as a segment of the delta.
+///
+/// # Errors
+/// A region that the near tier has no room for, where a session is charged for the rows.
+pub(crate) fn updated_segment(
+    schema: &SchemaRef,
+    rows: UpdatedRows,
+    storage: &Storage,
+) -> Result<Arc<Segment>, TableError> {
+    if storage.temporary.is_some() {
+        let batch = RecordBatch::try_new(Arc::clone(schema), rows.arrays().collect())?;
+        return delta_segment(schema, &[batch], storage);
+    }
+    let count = rows.rows();
+    let segment = Segment::of_written(count, WrittenRows::Updated(rows));
+    Ok(Arc::new(segment))
 }
 
 /// A few rows, as they are where they keep little memory, else written as those of a tail are with no room for others.

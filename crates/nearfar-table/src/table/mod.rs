@@ -33,14 +33,15 @@ mod sketch;
 mod sketches;
 mod snapshot;
 mod statistics;
+mod updated_rows;
 mod zeros;
 
 pub use batch::batch_bytes;
 pub use builder::{SEGMENT_ROWS, TableBuilder, stored_schema, stored_type};
 pub use counters::{AccessCounters, AccessCounts, AccessPattern};
 pub use delete_vector::{DeleteVector, WORDS as DELETE_VECTOR_WORDS};
-pub(crate) use delta::join_own;
 pub use delta::{delta_segment, join_small};
+pub(crate) use delta::{join_own, updated_segment};
 pub use facts::{ColumnFacts, Order};
 pub use gate::{CloseOnDrop, CommitGate};
 pub use index::{
@@ -58,6 +59,7 @@ pub use sketch::DistinctSketch;
 pub use sketches::{ColumnSketches, SegmentSketches, StoredSketches};
 pub use snapshot::{Part, PartContents, RowIsGone, Snapshot};
 pub use statistics::{ColumnSummary, DistinctCount, TableSummary};
+pub use updated_rows::UpdatedRows;
 pub(crate) use zeros::batch_with_one_zero;
 pub use zeros::with_one_zero;
 
@@ -469,14 +471,26 @@ impl Table {
     }
 }
 
+/// Among so many parts a segment is searched for one by one: putting them into a set takes longer.
+const SEARCHED_PARTS_MAX: usize = 16;
+
 /// The segments of `before` that are not in `after`. Most changes leave the first parts as they are.
 fn gone<'a>(before: &'a [Part], after: &[Part]) -> impl Iterator<Item = &'a Segment> {
     let is_same = |(one, other): &(&Part, &Part)| Arc::ptr_eq(&one.segment, &other.segment);
     let same = before.iter().zip(after).take_while(is_same).count();
     let kept = after[same..].iter().map(|part| Arc::as_ptr(&part.segment));
-    let kept: HashSet<*const Segment> = kept.collect();
+    let kept: Vec<*const Segment> = kept.collect();
+    let are_many = kept.len() > SEARCHED_PARTS_MAX;
+    let set: Option<HashSet<*const Segment>> = are_many.then(|| kept.iter().copied().collect());
     let rest = before[same..].iter().map(|part| part.segment.as_ref());
-    rest.filter(move |segment| !kept.contains(&std::ptr::from_ref(*segment)))
+    rest.filter(move |segment| {
+        let segment = std::ptr::from_ref(*segment);
+        let is_kept = match &set {
+            Some(set) => set.contains(&segment),
+            None => kept.contains(&segment),
+        };
+        !is_kept
+    })
 }
 
 impl Drop for Table {

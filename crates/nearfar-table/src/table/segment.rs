@@ -11,10 +11,12 @@ use std::sync::{Arc, OnceLock};
 use super::counters::{AccessCounters, AccessPattern};
 use super::facts::ColumnFacts;
 use super::sketches::{ColumnSketches, SegmentSketches, StoredSketches};
+use super::updated_rows::UpdatedRows;
 use crate::error::{TableError, TemporaryLimit};
 use crate::placement::{TemporaryBudget, TemporaryBytes};
 use crate::segment::{
-    ColumnForm, ColumnSegment, EncodingKind, FewRows, NewValues, RowSet, TailRows,
+    ColumnForm, ColumnSegment, EncodingKind, FewRows, NewValues, OneValue, RowSet, RowValues,
+    TailRows,
 };
 
 /// Rows as they were written.
@@ -24,6 +26,8 @@ pub enum WrittenRows {
     Tail(TailRows),
     /// By one statement.
     Few(FewRows),
+    /// By one statement, which has changed others.
+    Updated(UpdatedRows),
 }
 
 impl WrittenRows {
@@ -31,6 +35,7 @@ impl WrittenRows {
         match self {
             Self::Tail(rows) => rows.bytes(),
             Self::Few(rows) => rows.bytes(),
+            Self::Updated(rows) => rows.bytes(),
         }
     }
 
@@ -38,6 +43,7 @@ impl WrittenRows {
         match self {
             Self::Tail(rows) => rows.columns().collect(),
             Self::Few(rows) => rows.segments().collect(),
+            Self::Updated(rows) => rows.segments().collect(),
         }
     }
 
@@ -49,6 +55,16 @@ impl WrittenRows {
         match self {
             Self::Tail(written) => Ok(written.read(column, rows)),
             Self::Few(written) => Ok(written.read(column, rows)?),
+            Self::Updated(written) => Ok(written.read(column, rows)),
+        }
+    }
+
+    /// The value of a column in one of them.
+    pub fn value(&self, column: usize, row: usize) -> OneValue<'_> {
+        match self {
+            Self::Tail(written) => written.value(column, row),
+            Self::Few(written) => written.value(column, row),
+            Self::Updated(written) => written.value(column, row),
         }
     }
 
@@ -57,6 +73,7 @@ impl WrittenRows {
         match self {
             Self::Tail(rows) => NewValues::Tail(rows),
             Self::Few(rows) => NewValues::Arrays(rows.arrays()),
+            Self::Updated(rows) => NewValues::Each(rows),
         }
     }
 }
@@ -119,7 +136,15 @@ impl Segment {
     pub fn tail(&self) -> Option<&TailRows> {
         match self.written.as_ref()? {
             WrittenRows::Tail(rows) => Some(rows),
-            WrittenRows::Few(_) => None,
+            WrittenRows::Few(_) | WrittenRows::Updated(_) => None,
+        }
+    }
+
+    /// The same where they are updated ones.
+    pub fn updated(&self) -> Option<&UpdatedRows> {
+        match self.written.as_ref()? {
+            WrittenRows::Updated(rows) => Some(rows),
+            WrittenRows::Few(_) | WrittenRows::Tail(_) => None,
         }
     }
 
@@ -203,6 +228,28 @@ impl Segment {
             let columns = self.written.iter().flat_map(WrittenRows::columns);
             columns.map(ColumnSlot::unread).collect()
         })
+    }
+
+    /// The value of a column of fixed width in a row, in the low bytes. None where it is null.
+    ///
+    /// # Errors
+    /// A column that can't be brought to memory.
+    pub(super) fn fixed_value(
+        &self,
+        column: usize,
+        row: usize,
+    ) -> Result<Option<u128>, TableError> {
+        let bits = |value: OneValue<'_>| match value {
+            OneValue::Fixed(bits) => Ok(Some(bits)),
+            OneValue::Null => Ok(None),
+            OneValue::Bytes(_) => Err(TableError::Internal {
+                message: "a text was taken for a value of fixed width".to_owned(),
+            }),
+        };
+        match &self.written {
+            Some(written) => bits(written.value(column, row)),
+            None => bits(self.columns()[column].current()?.value(row)),
+        }
     }
 
     /// Its columns, if somebody has asked for them.

@@ -31,8 +31,17 @@ struct IndexChange {
 /// What a statement does to one index.
 #[derive(Debug, Default)]
 struct Step {
-    added: Entries,
+    /// Sorted.
+    added: Vec<Entry>,
     removed: Vec<Entry>,
+}
+
+impl Step {
+    /// Whether the statement takes out an entry, as far as is soon known.
+    fn removes(&self, entry: &[u8]) -> bool {
+        let mut removed = self.removed.iter();
+        self.removed.len() <= SEARCHED_ROWS_MAX && removed.any(|(known, _)| **known == *entry)
+    }
 }
 
 /// Among so many rows a row is searched for one by one: putting them into a set takes longer.
@@ -77,25 +86,54 @@ impl IndexChange {
         let known = index.entries(rows.before)?;
         let mut step = Step {
             removed: entries_of(index, rows.before, rows.deleted)?,
-            added: Entries::new(),
+            added: Vec::new(),
         };
+        if let Some(part) = self.with_kept_keys(rows, &step.removed) {
+            let removed = step.removed.iter().zip(0..part.segment.rows());
+            let added = removed.map(|((entry, _), row)| {
+                let row = part.ids.id(row);
+                (index.entry_of_other(entry, row), row)
+            });
+            step.added = added.collect();
+            step.added.sort_unstable();
+            return Ok(step);
+        }
         let is_left = rows.left();
         for part in rows.new {
             index.for_each_key(part, |key, has_null, row| {
                 let entry = index.entry(key, has_null, row);
-                if index.is_alone(has_null) {
+                // A key that is taken away was no other row's.
+                if index.is_alone(has_null) && !step.removes(&entry) {
                     let own = self.added.get(&entry).copied();
                     let mut others = known.get(&entry).chain(own);
-                    let is_there = others.any(&is_left);
-                    if is_there || step.added.contains_key(&entry) {
+                    if others.any(&is_left) {
                         return Err(index.duplicate(key).into());
                     }
                 }
-                step.added.insert(entry, row);
+                step.added.push((entry, row));
                 Ok(())
             })?;
         }
-        Ok(step)
+        step.added.sort_unstable();
+        let mut pairs = step.added.windows(2);
+        // Those that several rows may have end with the row.
+        match pairs.find(|pair| pair[0].0 == pair[1].0) {
+            Some(pair) => Err(index.duplicate(&pair[0].0).into()),
+            None => Ok(step),
+        }
+    }
+
+    /// The new rows, where they have the keys of those whose entries are `removed`, each of the one at its place.
+    fn with_kept_keys<'a>(&self, rows: &ChangedRows<'a>, removed: &[Entry]) -> Option<&'a Part> {
+        let [part] = rows.new else {
+            return None;
+        };
+        let updated = part.segment.updated()?;
+        let mut columns = self.index.definition().columns.iter();
+        let are_kept = columns.all(|column| updated.keeps(column.column));
+        let removed = removed.iter().map(|(_, row)| row);
+        let are_kept = are_kept && self.index.has_entries_alike() && removed.eq(rows.deleted);
+        (are_kept && part.segment.rows() == rows.deleted.len()).then_some(part)
     }
 
     fn take(&mut self, step: Step) {
@@ -121,6 +159,14 @@ fn entries_of(
         .collect();
     places.sort_unstable();
     let mut entries = Vec::with_capacity(places.len());
+    if let [(part, row)] = places[..] {
+        let part = &snapshot.parts()[part];
+        if let Some(key) = index.encoder().key_at(part, row)? {
+            let row = part.ids.id(row);
+            entries.push((index.entry(key.as_bytes(), key.has_null(), row), row));
+            return Ok(entries);
+        }
+    }
     for places in places.chunk_by(|one, next| one.0 == next.0) {
         let rows: Vec<u32> = places.iter().map(|(_, row)| *row as u32).collect();
         let part = &snapshot.parts()[places[0].0];

@@ -6,7 +6,9 @@ use std::sync::Arc;
 
 use crate::error::TableError;
 use crate::placement::{ColumnPlacements, Storage};
-use crate::table::{Segment, Table, TableBuilder, TableRules, batch_bytes, batch_with_one_zero};
+use crate::table::{
+    Segment, Table, TableBuilder, TableRules, UpdatedRows, batch_bytes, batch_with_one_zero,
+};
 
 /// Rows of one statement that are many enough to be encoded immediately, where the table's columns are.
 const SEGMENT_ROWS_MIN: usize = 1 << 16;
@@ -23,14 +25,28 @@ pub struct NewRows {
     pub placed: ColumnPlacements,
     /// Rows for the delta.
     pub batches: Vec<RecordBatch>,
+    /// The same of a statement that has given some columns of other rows new values: row by row, those that are deleted
+    /// with it. There are no others then.
+    pub updated: Option<UpdatedRows>,
     /// What was declared of the table's rows before they were held against it.
     pub rules: Arc<TableRules>,
 }
 
 impl NewRows {
+    /// No rows for `table`, as it is now.
+    pub fn none(table: &Table) -> Self {
+        Self {
+            segments: Vec::new(),
+            placed: table.placements(),
+            batches: Vec::new(),
+            updated: None,
+            rules: table.rules(),
+        }
+    }
+
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
-        self.segments.is_empty() && self.batches.is_empty()
+        self.segments.is_empty() && self.batches.is_empty() && self.updated.is_none()
     }
 }
 
@@ -109,6 +125,7 @@ impl NewRowsBuilder {
             segments: segments.unwrap_or_default(),
             placed: self.placed,
             batches: self.batches,
+            updated: None,
             rules: self.rules,
         };
         Ok((rows, self.rows as u64))

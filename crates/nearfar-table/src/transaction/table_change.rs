@@ -11,7 +11,7 @@ use crate::error::{TableError, TransactionError};
 use crate::placement::ColumnPlacements;
 use crate::table::{
     Part, RowId, RowIds, Segment, Snapshot, Table, TableId, TableRules, delta_segment, join_own,
-    join_small,
+    join_small, updated_segment,
 };
 
 /// Rows that are changed by a small transaction at most.
@@ -113,14 +113,12 @@ impl Change {
             Part::whole(segment, ids)
         };
         let storage = &table.storage(database.storage());
-        let delta = match rows.batches.is_empty() {
-            true => None,
-            false => Some(whole(delta_segment(
-                table.schema(),
-                &rows.batches,
-                storage,
-            )?)),
+        let delta = match (rows.updated, &rows.batches[..]) {
+            (Some(updated), _) => Some(updated_segment(table.schema(), updated, storage)?),
+            (None, []) => None,
+            (None, batches) => Some(delta_segment(table.schema(), batches, storage)?),
         };
+        let delta = delta.map(whole);
         let main: Vec<Part> = rows.segments.into_iter().map(whole).collect();
         if !main.is_empty() && rows.placed != self.placed {
             table.place(&main, &self.placed, storage)?;

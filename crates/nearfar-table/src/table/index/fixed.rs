@@ -8,7 +8,7 @@ use arrow::datatypes::DataType;
 use nearfar_index::Key;
 
 use super::definition::IndexColumn;
-use crate::segment::with_integer_type;
+use crate::segment::{Integer, with_integer_type};
 
 /// Keys of one width, one after another.
 #[derive(Debug)]
@@ -50,21 +50,94 @@ impl FixedKeys {
     {
         let end = from + 1 + size_of::<T::Native>();
         for (key, value) in self.bytes.chunks_exact_mut(self.width).zip(values) {
-            let bytes = &mut key[from + 1..end];
-            let tells_null = match value {
-                Some(value) => {
-                    bytes.copy_from_slice(value.key_bytes().as_ref());
-                    if column.is_descending {
-                        bytes.iter_mut().for_each(|byte| *byte = !*byte);
-                    }
-                    1
-                }
-                None if column.nulls_first => 0,
-                None => u8::MAX,
-            };
-            key[from] = tells_null;
+            write_value(&mut key[from..end], value, column);
         }
         end
+    }
+}
+
+/// Writes a column's part of a key, whose bytes are 0.
+fn write_value(key: &mut [u8], value: Option<impl Key>, column: IndexColumn) {
+    let (tells_null, bytes) = key.split_at_mut(1);
+    tells_null[0] = match value {
+        Some(value) => {
+            bytes.copy_from_slice(value.key_bytes().as_ref());
+            if column.is_descending {
+                bytes.iter_mut().for_each(|byte| *byte = !*byte);
+            }
+            1
+        }
+        None if column.nulls_first => 0,
+        None => u8::MAX,
+    };
+}
+
+/// Longer keys are not made as [`OneKey`].
+const ONE_KEY_BYTES_MAX: usize = 64;
+
+/// The key of one row, or what keys begin with, of columns of fixed width: the same bytes as those of [`FixedKeys`].
+#[derive(Debug, Clone, Copy)]
+pub struct OneKey {
+    bytes: [u8; ONE_KEY_BYTES_MAX],
+    length: usize,
+    has_null: bool,
+}
+
+impl OneKey {
+    /// Nothing yet.
+    pub fn new() -> Self {
+        Self {
+            bytes: [0; ONE_KEY_BYTES_MAX],
+            length: 0,
+            has_null: false,
+        }
+    }
+
+    /// Whether keys of columns of these types can be made.
+    pub fn takes<'a>(mut kinds: impl Iterator<Item = &'a DataType>) -> bool {
+        let length = kinds.try_fold(0, |length, kind| Some(length + width(kind)?));
+        length.is_some_and(|length| length <= ONE_KEY_BYTES_MAX)
+    }
+
+    /// Adds a column of type `kind` with an integer. None, and nothing is added, where the type has not this integer, no
+    /// fixed width, or where there is no room.
+    pub fn push_integer(
+        &mut self,
+        (kind, column): (&DataType, IndexColumn),
+        value: i128,
+    ) -> Option<()> {
+        let is_one = with_integer_type!(kind, T => {
+            let native = <T as ArrowPrimitiveType>::Native::from_wide(value);
+            native.to_wide() == value
+        }, _ => false);
+        is_one.then(|| self.push_bits((kind, column), Some(value as u128)))?
+    }
+
+    /// The same with a value whose bytes are the low ones of these, or a null.
+    pub fn push_bits(
+        &mut self,
+        (kind, column): (&DataType, IndexColumn),
+        value: Option<u128>,
+    ) -> Option<()> {
+        let end = self.length + width(kind)?;
+        let key = self.bytes.get_mut(self.length..end)?;
+        with_integer_type!(kind, T => {
+            let native = |bits| <T as ArrowPrimitiveType>::Native::from_wide(bits as i128);
+            write_value(key, value.map(native), column);
+        }, _ => return None);
+        self.has_null |= value.is_none();
+        self.length = end;
+        Some(())
+    }
+
+    /// The bytes.
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.bytes[..self.length]
+    }
+
+    /// Whether a value is null.
+    pub fn has_null(&self) -> bool {
+        self.has_null
     }
 }
 
@@ -76,6 +149,7 @@ fn width(kind: &DataType) -> Option<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::segment::{OneValue, value_in};
     use arrow::array::{
         Date32Array, Decimal128Array, Int8Array, Int16Array, Int32Array, Int64Array,
         TimestampMicrosecondArray, UInt64Array,
@@ -126,8 +200,43 @@ mod tests {
             let expected = converter.convert_columns(&values).unwrap();
             let expected: Vec<&[u8]> = expected.iter().map(|row| row.data()).collect();
             let keys = FixedKeys::of(&values, &columns).unwrap();
-            prop_assert_eq!(keys.iter().collect::<Vec<_>>(), expected);
+            prop_assert_eq!(keys.iter().collect::<Vec<_>>(), expected.clone());
+            for (row, expected) in expected.into_iter().enumerate() {
+                let mut key = OneKey::new();
+                for (values, column) in values.iter().zip(&columns) {
+                    let value = match value_in(values, row) {
+                        OneValue::Fixed(bits) => Some(bits),
+                        _ => None,
+                    };
+                    key.push_bits((values.data_type(), *column), value).unwrap();
+                }
+                prop_assert_eq!(key.as_bytes(), expected);
+                prop_assert_eq!(key.has_null(), rows[row].1);
+            }
         }
+    }
+
+    #[test]
+    fn integers_that_a_type_has_not_are_refused() {
+        let column = IndexColumn {
+            column: 0,
+            is_descending: false,
+            nulls_first: false,
+        };
+        let mut key = OneKey::new();
+        assert!(key.push_integer((&DataType::Int8, column), 128).is_none());
+        assert!(key.push_integer((&DataType::UInt8, column), -1).is_none());
+        assert!(key.push_integer((&DataType::Utf8View, column), 1).is_none());
+        assert!(key.as_bytes().is_empty());
+        assert!(key.push_integer((&DataType::Int8, column), -128).is_some());
+        assert_eq!((key.as_bytes(), key.has_null()), (&[1, 0][..], false));
+        let wide = DataType::Decimal128(38, 0);
+        for _ in 0..3 {
+            assert!(key.push_integer((&wide, column), 1).is_some());
+        }
+        assert!(key.push_integer((&wide, column), 1).is_none());
+        assert!(!OneKey::takes([&wide; 4].into_iter()));
+        assert!(OneKey::takes([&wide; 3].into_iter()));
     }
 
     #[test]

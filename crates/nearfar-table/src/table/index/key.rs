@@ -2,14 +2,14 @@
 
 use arrow::array::{Array, ArrayRef};
 use arrow::compute::SortOptions;
-use arrow::datatypes::{Schema, SchemaRef};
+use arrow::datatypes::{DataType, Schema, SchemaRef};
 use arrow::row::{RowConverter, Rows, SortField};
 use arrow::util::display::array_value_to_string;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
 use super::definition::IndexColumn;
-use super::fixed::FixedKeys;
+use super::fixed::{FixedKeys, OneKey};
 use super::range::{KeyBound, KeyRange};
 use crate::error::TableError;
 use crate::segment::RowSet;
@@ -26,6 +26,8 @@ pub struct KeyEncoder {
     schema: SchemaRef,
     columns: Vec<IndexColumn>,
     converter: RowConverter,
+    /// Whether all columns have a fixed width.
+    is_fixed: bool,
     /// Converters of the first column, of the first two, and so on, without that of all.
     of_first: Vec<RowConverter>,
 }
@@ -102,6 +104,7 @@ impl KeyEncoder {
         };
         let of_first = (1..columns.len()).map(|count| converter(&columns[..count]));
         Ok(Self {
+            is_fixed: OneKey::takes(columns.iter().map(|it| schema.field(it.column).data_type())),
             schema: Arc::clone(schema),
             columns: columns.to_vec(),
             converter: converter(columns)?,
@@ -173,11 +176,34 @@ impl KeyEncoder {
             with_bound.map(|values| self.prefix(&values)).transpose()
         };
         Ok(KeyRange {
-            from: end(first)?.unwrap_or_else(|| prefix.clone()),
+            from: end(first)?,
             to: end(last)?,
             prefix,
             is_whole_key: values.len() == self.columns.len(),
             has_null: values.iter().any(|value| value.is_null(0)),
+        })
+    }
+
+    /// The keys whose first columns, all integers or dates, have these values. None where one is not given, and where a
+    /// column is of another type or has no such value.
+    pub fn range_of_integers(
+        &self,
+        values: impl Iterator<Item = Option<i128>>,
+    ) -> Option<KeyRange> {
+        let (mut key, mut count) = (OneKey::new(), 0);
+        for value in values {
+            let column = *self.columns.get(count)?;
+            let kind = self.schema.field(column.column).data_type();
+            let is_integer = kind.is_integer() || *kind == DataType::Date32;
+            key.push_integer((kind, column), value.filter(|_| is_integer)?)?;
+            count += 1;
+        }
+        Some(KeyRange {
+            prefix: key.as_bytes().into(),
+            from: None,
+            to: None,
+            is_whole_key: count == self.columns.len(),
+            has_null: false,
         })
     }
 
@@ -202,7 +228,7 @@ impl KeyEncoder {
         let ranges = keys.iter().zip(with_nulls(values));
         let ranges = ranges.map(|(prefix, has_null)| {
             (!has_null).then(|| KeyRange {
-                from: prefix.into(),
+                from: None,
                 to: None,
                 prefix: prefix.into(),
                 is_whole_key,
@@ -210,6 +236,25 @@ impl KeyEncoder {
             })
         });
         Ok(ranges.collect())
+    }
+
+    /// The key of a row of a part. None where it is to be made of arrays.
+    ///
+    /// # Errors
+    /// Columns that can't be brought to memory.
+    pub(crate) fn key_at(&self, part: &Part, row: usize) -> Result<Option<OneKey>, TableError> {
+        if !self.is_fixed {
+            return Ok(None);
+        }
+        let mut key = OneKey::new();
+        for column in &self.columns {
+            let kind = self.schema.field(column.column).data_type();
+            let value = part.segment.fixed_value(column.column, row)?;
+            if key.push_bits((kind, *column), value).is_none() {
+                return Ok(None);
+            }
+        }
+        Ok(Some(key))
     }
 
     /// The keys and identities of `rows` of a part.

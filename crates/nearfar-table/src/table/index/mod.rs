@@ -34,6 +34,9 @@ use crate::placement::Storage;
 use crate::segment::{RowSet, ZONE_ROWS};
 use entries::Entries;
 
+/// Of parts of so many rows at most, keys are made row by row.
+const SINGLE_ROWS_MAX: usize = 4;
+
 /// An index of a table. It is shown as its columns are declared: `(a, b DESC NULLS LAST)`.
 #[derive(Debug)]
 pub struct TableIndex {
@@ -183,6 +186,25 @@ impl TableIndex {
         }
     }
 
+    /// Whether all keys are [alone](Self::is_alone), or none is.
+    pub(crate) fn has_entries_alike(&self) -> bool {
+        let mut columns = self.definition.columns.iter();
+        !self.definition.role.is_unique()
+            || columns.all(|column| !self.schema.field(column.column).is_nullable())
+    }
+
+    /// The entry of another row that has the key of `entry`, in an index that [has such alike](Self::has_entries_alike).
+    pub(crate) fn entry_of_other(&self, entry: &[u8], row: RowId) -> Box<[u8]> {
+        match self.definition.role.is_unique() {
+            true => entry.into(),
+            false => {
+                let key = entry.split_last_chunk::<{ size_of::<RowId>() }>();
+                let key = key.map_or(entry, |(key, _)| key);
+                self.entry(key, false, row)
+            }
+        }
+    }
+
     /// Whether a key can be that of one row only.
     pub(crate) fn is_alone(&self, has_null: bool) -> bool {
         self.definition.role.is_unique() && !has_null
@@ -230,6 +252,25 @@ impl TableIndex {
     /// Calls `each` with the key of every row of a part that is not deleted, whether that has a null,
     /// and the row.
     pub(crate) fn for_each_key(
+        &self,
+        part: &Part,
+        mut each: impl FnMut(&[u8], bool, RowId) -> Result<(), TableError>,
+    ) -> Result<(), TableError> {
+        if part.segment.rows() <= SINGLE_ROWS_MAX {
+            for row in (0..part.segment.rows()).filter(|row| part.has(*row)) {
+                let Some(key) = self.encoder.key_at(part, row)? else {
+                    return self.for_each_made(part, each);
+                };
+                self.check(key.as_bytes(), key.has_null())?;
+                each(key.as_bytes(), key.has_null(), part.ids.id(row))?;
+            }
+            return Ok(());
+        }
+        self.for_each_made(part, each)
+    }
+
+    /// The same, with the keys of many rows made together.
+    fn for_each_made(
         &self,
         part: &Part,
         mut each: impl FnMut(&[u8], bool, RowId) -> Result<(), TableError>,

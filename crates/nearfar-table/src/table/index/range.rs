@@ -11,8 +11,8 @@ pub type KeyBound = Option<ArrayRef>;
 pub struct KeyRange {
     /// What all keys begin with.
     pub(super) prefix: Box<[u8]>,
-    /// Where they begin; it starts with the prefix.
-    pub(super) from: Box<[u8]>,
+    /// Where they begin, if that is behind the prefix; it starts with that.
+    pub(super) from: Option<Box<[u8]>>,
     /// Where they end: keys that begin with it are in the range.
     pub(super) to: Option<Box<[u8]>>,
     pub(super) is_whole_key: bool,
@@ -28,7 +28,7 @@ impl KeyRange {
 
     /// The first key that there can be.
     pub(crate) fn from(&self) -> &[u8] {
-        &self.from
+        self.from.as_deref().unwrap_or(&self.prefix)
     }
 
     /// Whether all columns of the index have one value.

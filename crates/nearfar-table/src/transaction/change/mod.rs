@@ -538,13 +538,7 @@ impl Transaction {
     /// # Errors
     /// [`TransactionError`]. Nothing is deleted then.
     pub fn delete(&self, table: &Arc<Table>, ids: Vec<RowId>) -> Result<(), TableError> {
-        let none = NewRows {
-            segments: Vec::new(),
-            placed: table.placements(),
-            batches: Vec::new(),
-            rules: table.rules(),
-        };
-        self.replace(table, ids, none)
+        self.replace(table, ids, NewRows::none(table))
     }
 
     /// Deletes rows of a table that it has read, and adds others.

@@ -17,7 +17,9 @@ use crate::error::EngineError;
 use crate::scan::{IndexRank, best_index, is_read, provider_of, table_of};
 use crate::values::Declared;
 use nearfar_table::segment::RowSet;
-use nearfar_table::table::{IndexDefinition, KeyBound, RowId, Snapshot, Table, TableRules};
+use nearfar_table::table::{
+    IndexDefinition, KeyBound, KeyRange, RowId, Segment, Snapshot, Table, TableIndex, TableRules,
+};
 use nearfar_table::traffic::Task;
 use nearfar_table::transaction::Transaction;
 
@@ -155,6 +157,39 @@ impl Places {
         ids.collect()
     }
 
+    /// The segment that all of the rows are in, and which of it they are. None where they are in several.
+    pub fn in_one_segment(&self) -> Option<(&Segment, Vec<u32>)> {
+        let (part, _) = *self.at.first()?;
+        let are_in_one = self.at.iter().all(|(other, _)| *other == part);
+        let rows = || self.at.iter().map(|(_, row)| *row as u32).collect();
+        are_in_one.then(|| (self.snapshot.parts()[part].segment.as_ref(), rows()))
+    }
+
+    /// Counts that values of `columns` were read, one by one.
+    pub fn count(&self, session: &Session, columns: impl Iterator<Item = usize>) {
+        let Some((segment, rows)) = self.in_one_segment() else {
+            return;
+        };
+        let is_counted = session.counts_accesses();
+        let is_limited = session.traffic().traffic().limit().is_some();
+        if segment.written().is_some() || !(is_counted || is_limited) {
+            return;
+        }
+        let (rows, mut read) = (RowSet::Positions(&rows), TierBytes::ZERO);
+        for column in columns {
+            let slot = &segment.columns()[column];
+            if is_counted {
+                slot.record(rows);
+            }
+            if let Some(in_memory) = slot.in_memory().filter(|_| is_limited) {
+                read += in_memory.bytes_read(rows);
+            }
+        }
+        if is_limited {
+            session.traffic().read(Task::Point, &read);
+        }
+    }
+
     /// The values of one column in rows of one part, which its slot counts if `is_counted`, and `read` their bytes.
     fn column(
         &self,
@@ -178,6 +213,26 @@ impl Places {
         }
         let data_type = self.snapshot.schema().field(column).data_type();
         Ok(Some(in_memory.read(rows, data_type)?))
+    }
+}
+
+impl Places {
+    /// The values of several columns in rows of one part. None where one is not in memory.
+    fn columns(
+        &self,
+        (part, rows): (usize, &[u32]),
+        columns: &[usize],
+        (is_counted, mut read): (bool, Option<&mut TierBytes>),
+    ) -> Result<Option<Vec<ArrayRef>>, EngineError> {
+        let mut values = Vec::with_capacity(columns.len());
+        for column in columns {
+            let rows = (part, RowSet::Positions(rows));
+            match self.column(rows, *column, (is_counted, read.as_deref_mut()))? {
+                Some(some) => values.push(some),
+                None => return Ok(None),
+            }
+        }
+        Ok(Some(values))
     }
 }
 
@@ -209,24 +264,26 @@ impl FoundRows for Places {
         // To say which tiers values are on takes a lock of each column's region.
         let is_limited = session.traffic().traffic().limit().is_some();
         let mut read = is_limited.then_some(TierBytes::ZERO);
-        let mut parts: Vec<Vec<ArrayRef>> = Vec::with_capacity(1);
-        for of_part in self.at.chunk_by(|one, next| one.0 == next.0) {
-            let rows: Vec<u32> = of_part.iter().map(|(_, row)| *row as u32).collect();
-            let rows = RowSet::Positions(&rows);
-            let mut values = Vec::with_capacity(columns.len());
-            for column in columns {
-                match self.column((of_part[0].0, rows), *column, (is_counted, read.as_mut()))? {
-                    Some(some) => values.push(some),
+        let mut parts: Vec<Vec<ArrayRef>> = Vec::new();
+        let mut one = None;
+        if let [(part, row)] = self.at[..] {
+            let rows = (part, &[row as u32][..]);
+            one = Some(self.columns(rows, columns, (is_counted, read.as_mut()))?);
+        } else {
+            for of_part in self.at.chunk_by(|one, next| one.0 == next.0) {
+                let rows: Vec<u32> = of_part.iter().map(|(_, row)| *row as u32).collect();
+                let rows = (of_part[0].0, &rows[..]);
+                match self.columns(rows, columns, (is_counted, read.as_mut()))? {
+                    Some(values) => parts.push(values),
                     None => return Ok(None),
                 }
             }
-            parts.push(values);
         }
         if let Some(read) = read {
             session.traffic().read(Task::Point, &read);
         }
-        if parts.len() == 1 {
-            return Ok(parts.pop());
+        if let Some(values) = one {
+            return Ok(values);
         }
         let values = (0..columns.len()).map(|column| {
             let parts: Vec<&dyn Array> = parts.iter().map(|part| part[column].as_ref()).collect();
@@ -307,10 +364,15 @@ impl KeyedRows {
         let Some(index) = index.filter(|index| index.len().is_some()) else {
             return Ok(None);
         };
-        let Some((key, bounds)) = self.values(table, parameters) else {
-            return Ok(None);
+        let range = match self.range_of_integers(index, table, parameters) {
+            Some(range) => range,
+            None => {
+                let Some((key, bounds)) = self.values(table, parameters) else {
+                    return Ok(None);
+                };
+                index.encoder().range(&key, bounds)?
+            }
         };
-        let range = index.encoder().range(&key, bounds)?;
         let found = match wanted {
             Wanted::All(rows_max) => transaction.find(table, index, &range, rows_max)?,
             Wanted::First(count) => Some(transaction.find_first(table, index, &range, count)?),
@@ -320,6 +382,24 @@ impl KeyedRows {
             at.sort_unstable();
             Places::new(snapshot, at)
         }))
+    }
+
+    /// The keys in `index`, if their values are integers without bounds behind them.
+    fn range_of_integers(
+        &self,
+        index: &TableIndex,
+        table: &Table,
+        parameters: &[ScalarValue],
+    ) -> Option<KeyRange> {
+        let values = self.key.iter().zip(&self.index.columns);
+        let values = values.map(|(value, column)| {
+            let kind = table.schema().field(column.column).data_type();
+            value.as_integer_of(kind, parameters)
+        });
+        match self.bounds {
+            (None, None) => index.encoder().range_of_integers(values),
+            _ => None,
+        }
     }
 
     /// The values of the key and its bounds, if they can be compared as they are.
@@ -461,15 +541,36 @@ impl KeyValue {
 
     /// The value as one of a column of type `kind`, if it can be compared as it is.
     pub fn as_one_of(&self, kind: &DataType, parameters: &[ScalarValue]) -> Option<ArrayRef> {
-        let value = match self {
+        comparable(self.given(parameters)?, kind)
+    }
+
+    /// The same of an integer of an integer column, or a date of one of dates.
+    fn as_integer_of(&self, kind: &DataType, parameters: &[ScalarValue]) -> Option<i128> {
+        match self.given(parameters)? {
+            ScalarValue::Date32(Some(days)) if *kind == DataType::Date32 => Some((*days).into()),
+            _ if !kind.is_integer() => None,
+            ScalarValue::Int8(Some(value)) => Some((*value).into()),
+            ScalarValue::Int16(Some(value)) => Some((*value).into()),
+            ScalarValue::Int32(Some(value)) => Some((*value).into()),
+            ScalarValue::Int64(Some(value)) => Some((*value).into()),
+            ScalarValue::UInt8(Some(value)) => Some((*value).into()),
+            ScalarValue::UInt16(Some(value)) => Some((*value).into()),
+            ScalarValue::UInt32(Some(value)) => Some((*value).into()),
+            ScalarValue::UInt64(Some(value)) => Some((*value).into()),
+            _ => None,
+        }
+    }
+
+    /// The value, if it has the type that it is to have.
+    fn given<'a>(&'a self, parameters: &'a [ScalarValue]) -> Option<&'a ScalarValue> {
+        match self {
             Self::Parameter(at, wanted) => {
                 let value = parameters.get(*at)?;
                 let is_wanted = |wanted: &DataType| value.data_type() == *wanted;
-                wanted.as_ref().is_none_or(is_wanted).then_some(value)?
+                wanted.as_ref().is_none_or(is_wanted).then_some(value)
             }
-            Self::Constant(value) => value,
-        };
-        comparable(value, kind)
+            Self::Constant(value) => Some(value),
+        }
     }
 }
 

@@ -16,8 +16,8 @@ mod rows;
 mod shape;
 mod totals;
 
-use arrow::array::{Array, ArrayRef, RecordBatch};
-use arrow::datatypes::{Field, Schema, SchemaRef};
+use arrow::array::{Array, ArrayRef, AsArray, RecordBatch, StringViewArray, new_null_array};
+use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use datafusion::common::ScalarValue;
 use datafusion::common::config::ConfigOptions;
 use datafusion::execution::context::SessionState;
@@ -210,6 +210,11 @@ fn has_entries(snapshot: &Snapshot) -> bool {
 
 /// Values of all columns of a table, of types that cast to theirs.
 fn rows_for(table: &Table, values: Vec<ArrayRef>) -> Result<RecordBatch, EngineError> {
+    let fields = table.schema().fields().iter();
+    let values = values.into_iter().zip(fields);
+    let values: Vec<ArrayRef> = values
+        .map(|(values, field)| as_stored(values, field.data_type()))
+        .collect();
     let mut columns = table.schema().fields().iter().zip(&values);
     let are_of_schema = columns.all(|(field, values)| {
         field.data_type() == values.data_type()
@@ -223,6 +228,17 @@ fn rows_for(table: &Table, values: Vec<ArrayRef>) -> Result<RecordBatch, EngineE
         fields.map(|(field, values)| Field::new(field.name(), values.data_type().clone(), true));
     let schema = Schema::new(fields.collect::<Vec<_>>());
     Ok(RecordBatch::try_new(Arc::new(schema), values)?)
+}
+
+/// Texts, and nulls of no type, as a table has them whose type is `wanted`. Other values stay as they are.
+fn as_stored(values: ArrayRef, wanted: &DataType) -> ArrayRef {
+    match (values.data_type(), wanted) {
+        (DataType::Utf8, DataType::Utf8View) => {
+            Arc::new(StringViewArray::from(values.as_string::<i32>()))
+        }
+        (DataType::Null, _) => new_null_array(wanted, values.len()),
+        _ => values,
+    }
 }
 
 impl Session {
@@ -294,15 +310,9 @@ impl Session {
             Outcome::Returned(command, batch) => (command, batch),
             Outcome::Changed(command, rows) => return counted(command, rows),
         };
-        let settings = self.settings();
-        let (memory, limit) = (settings.memory(), settings.memory_limit_bytes());
-        let memory = self
-            .engine()
-            .query_memory()
-            .query(memory, settings.heap_tier(), limit);
         let plan = Arc::clone(&compiled.plan);
         let pool = self.engine().pool().cloned();
-        let rows = RowStream::of_batch(plan, batch, memory, transaction, pool);
+        let rows = RowStream::of_batch(plan, batch, transaction, pool);
         StatementResult::Rows(rows.of_command(command))
     }
 }

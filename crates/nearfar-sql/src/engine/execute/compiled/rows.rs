@@ -24,7 +24,7 @@ use crate::error::EngineError;
 use crate::load::RowWriter;
 use crate::sql::{LockWait, RowLocking};
 use nearfar_table::table::{RowId, Table};
-use nearfar_table::transaction::{LockMode, RowLock, Transaction};
+use nearfar_table::transaction::{LockMode, NewRows, RowLock, Transaction};
 
 /// What a statement does with rows that an index leads to.
 #[derive(Debug)]
@@ -37,6 +37,8 @@ pub struct KeyedWork {
     joins: Option<Joins>,
     /// What is asked for, or the rows' new values.
     values: Values,
+    /// The new values of columns that get others than they have, where not all do.
+    changed: Option<ChangedColumns>,
     order: Option<Order>,
     limit: Option<Limit>,
     /// Whether the first rows of the index are the first ones that are asked for.
@@ -60,6 +62,58 @@ impl Values {
     /// Whether rows keep the value of a column.
     fn keep(&self, column: usize) -> bool {
         matches!(self, Self::Each(values) if values.keep(column))
+    }
+}
+
+/// Columns that get values, and these.
+#[derive(Debug)]
+struct ChangedColumns {
+    columns: Vec<usize>,
+    values: RowValues,
+}
+
+impl ChangedColumns {
+    /// Those of `exprs`, one for each column, which are `values`. None where all columns get others.
+    fn of(
+        state: &SessionState,
+        exprs: &[Expr],
+        (values, schema): (&Values, &DFSchema),
+    ) -> Option<Self> {
+        let changed = (0..exprs.len()).filter(|column| !values.keep(*column));
+        let columns: Vec<usize> = changed.collect();
+        if columns.len() == exprs.len() {
+            return None;
+        }
+        let changed = columns.iter().map(|column| &exprs[*column]);
+        let values = RowValues::of(state, changed, schema)?;
+        Some(Self { columns, values })
+    }
+
+    /// The rows at `places` with their new values. None where they are to be made column by column.
+    fn rows(
+        &self,
+        session: &Session,
+        (table, places): (&Arc<Table>, &Places),
+        parameters: &[ScalarValue],
+    ) -> Result<Option<NewRows>, EngineError> {
+        if !RowWriter::updates(table, places.len()) {
+            return Ok(None);
+        }
+        let Some((segment, rows)) = places.in_one_segment() else {
+            return Ok(None);
+        };
+        let Some(read) = places.values(session, self.values.columns())? else {
+            return Ok(None);
+        };
+        let values = self.values.evaluate((&read, rows.len()), parameters)?;
+        let new: Vec<(usize, ArrayRef)> = self.columns.iter().copied().zip(values).collect();
+        let updated = RowWriter::updated(table, (segment, &rows), &new)?;
+        if updated.is_some() {
+            let is_read = |column: &usize| self.values.columns().contains(column);
+            let others = (0..table.schema().fields().len()).filter(|at| !self.columns.contains(at));
+            places.count(session, others.filter(|column| !is_read(column)));
+        }
+        Ok(updated)
     }
 }
 
@@ -200,8 +254,13 @@ impl KeyedWork {
         if !locking.is_none_or(is_locked_here) {
             return None;
         }
+        let changed = match (raw.verb, &returning) {
+            (Verb::Update, None) => ChangedColumns::of(state, &typed.exprs, (&values, schema)),
+            _ => None,
+        };
         Some(Self {
             verb: raw.verb,
+            changed,
             lock: locking.map(|locking| (locking.wait, locking.mode)),
             conditions,
             joins,
@@ -394,6 +453,13 @@ impl KeyedWork {
         };
         if ids.is_empty() {
             return self.of_none();
+        }
+        if let Some(changed) = &self.changed
+            && let Some(rows) = changed.rows(session, (table, &places), parameters)?
+        {
+            let outcome = Outcome::Changed("UPDATE", ids.len() as u64);
+            transaction.replace(table, ids, rows)?;
+            return Ok(Attempt::Done(outcome));
         }
         let Some(columns) = places.values(session, values.columns())? else {
             return Ok(Attempt::Unknown);
