@@ -372,6 +372,16 @@ impl Session {
         self.settings_in(&self.context.state_ref().read())
     }
 
+    /// What is read of the settings, which are not copied for it.
+    pub(super) fn with_settings<T>(&self, read: impl FnOnce(&Settings) -> T) -> T {
+        let state = self.context.state_ref();
+        let state = state.read();
+        match state.config_options().extensions.get::<Settings>() {
+            Some(own) => read(own),
+            None => read(&self.engine.default_settings(self.options)),
+        }
+    }
+
     pub(super) fn settings_in(&self, state: &SessionState) -> Settings {
         let extensions = &state.config_options().extensions;
         let own = extensions.get::<Settings>().cloned();

@@ -65,7 +65,8 @@ const BUFFERED_BATCHES: usize = 2;
 pub struct RowStream {
     schema: SchemaRef,
     batches: Batches,
-    memory: CancelOnDrop,
+    /// None for rows that are there.
+    memory: Option<CancelOnDrop>,
     plan: Arc<dyn ExecutionPlan>,
     /// Fails with the query.
     transaction: Reading,
@@ -132,7 +133,7 @@ impl RowStream {
         Self {
             schema,
             batches: Batches::Stream(receiver.build()),
-            memory: CancelOnDrop(memory),
+            memory: Some(CancelOnDrop(memory)),
             plan,
             transaction: Reading(transaction),
             pool,
@@ -144,14 +145,13 @@ impl RowStream {
     pub(super) fn of_batch(
         plan: Arc<dyn ExecutionPlan>,
         batch: RecordBatch,
-        memory: Arc<QueryMemory>,
         transaction: Arc<Transaction>,
         pool: Option<Arc<TablePool>>,
     ) -> Self {
         Self {
             schema: batch.schema(),
             batches: Batches::Ready(Some(batch)),
-            memory: CancelOnDrop(memory),
+            memory: None,
             plan,
             transaction: Reading(transaction),
             pool,
@@ -185,7 +185,7 @@ impl RowStream {
         Self {
             schema: rows.schema(),
             batches: Batches::Stream(rows),
-            memory: CancelOnDrop(memory),
+            memory: Some(CancelOnDrop(memory)),
             plan,
             transaction: Reading(transaction),
             pool: None,
@@ -221,7 +221,10 @@ impl RowStream {
             (Ok(()), Ok(batch)) => return self.shown(batch),
             // Whatever became of it: values that nobody has encoded are no reason to blame the query.
             (Err(by), _) => DurabilityError::fenced(&by).into(),
-            (Ok(()), Err(error)) => query_error(error.into(), &self.memory.0, self.plan.as_ref()),
+            (Ok(()), Err(error)) => match &self.memory {
+                Some(memory) => query_error(error.into(), &memory.0, self.plan.as_ref()),
+                None => error.into(),
+            },
         };
         self.transaction.0.fail();
         Err(checked)
@@ -260,11 +263,6 @@ impl RowStream {
     /// The columns' names and types.
     pub fn schema(&self) -> &SchemaRef {
         &self.schema
-    }
-
-    /// The memory of the query.
-    pub fn memory(&self) -> &Arc<QueryMemory> {
-        &self.memory.0
     }
 
     /// The same rows, all of which are there.

@@ -178,7 +178,7 @@ impl Session {
                 refreshed.inspect_err(|_| transaction.fail())?;
                 Ok(transaction)
             }
-            None if self.settings().isolation() == Isolation::Serializable => {
+            None if self.with_settings(Settings::isolation) == Isolation::Serializable => {
                 let is_read_only = self.options().is_read_only;
                 let database = self.engine().database();
                 Ok(Transaction::of_serializable_statement(
