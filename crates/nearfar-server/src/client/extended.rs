@@ -459,7 +459,7 @@ impl Connection {
         let sending = Box::pin(self.send_rows(&mut output, rows_max, deadline));
         let (count, is_done) = sending.await?;
         if is_done {
-            return self.add_all(&output.complete(count));
+            return self.end_rows(&output, count);
         }
         portal.progress = Progress::Suspended(Box::new(output));
         let suspended = PgWireBackendMessage::PortalSuspended(PortalSuspended::new());

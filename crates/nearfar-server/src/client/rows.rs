@@ -6,7 +6,7 @@ use arrow::array::{Array, ArrayRef, AsArray, RecordBatch, StringViewArray};
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, Decimal128Type, Field, FieldRef, Schema};
 use arrow_pg::encoder::encode_value;
-use bytes::{BufMut, Bytes, BytesMut};
+use bytes::{Bytes, BytesMut};
 use nearfar_sql::columns::is_vector;
 use nearfar_sql::values::text::texts;
 use nearfar_sql::values::{Declared, is_json};
@@ -14,12 +14,10 @@ use pgwire::api::Type;
 use pgwire::api::results::{DataRowEncoder, FieldFormat, FieldInfo};
 use pgwire::messages::PgWireBackendMessage;
 use pgwire::messages::data::{DataRow, FieldDescription, RowDescription};
-use pgwire::types::ToSqlText;
-use pgwire::types::format::FormatOptions;
-use postgres_types::{IsNull, ToSql, to_sql_checked};
 
 use super::arrays::{array_texts, vector_texts};
 use super::failure::{Failure, state};
+use super::numeric::Numeric;
 use crate::columns::{info, is_nested_list, sent_as};
 
 /// The columns of a result: what a client is told of them, and as what they are sent.
@@ -101,6 +99,11 @@ impl Columns {
         let (own, others) = (self.fields.iter(), other.fields.iter());
         own.map(FieldInfo::datatype)
             .eq(others.map(FieldInfo::datatype))
+    }
+
+    /// What clients know of them.
+    pub fn infos(&self) -> impl Iterator<Item = &FieldInfo> {
+        self.fields.iter()
     }
 
     /// The rows of a batch.
@@ -227,96 +230,6 @@ fn padded(array: ArrayRef, field: &Field) -> ArrayRef {
     }
 }
 
-/// A decimal number of up to 38 digits. The protocol's crate has one of 28.
-#[derive(Debug, Clone, Copy)]
-struct Numeric {
-    value: i128,
-    scale: i8,
-}
-
-impl Numeric {
-    /// The digits before and behind the point.
-    fn digits(self) -> (String, String) {
-        let digits = self.value.unsigned_abs().to_string();
-        match usize::try_from(self.scale) {
-            Ok(scale) => {
-                let digits = format!("{digits:0>width$}", width = scale + 1);
-                let (whole, part) = digits.split_at(digits.len() - scale);
-                (whole.to_owned(), part.to_owned())
-            }
-            Err(_) => {
-                let zeros = "0".repeat(usize::from(self.scale.unsigned_abs()));
-                (digits + &zeros, String::new())
-            }
-        }
-    }
-
-    fn is_negative(self) -> bool {
-        self.value < 0
-    }
-}
-
-impl ToSqlText for Numeric {
-    fn to_sql_text(
-        &self,
-        _: &Type,
-        out: &mut BytesMut,
-        _: &FormatOptions,
-    ) -> Result<IsNull, Box<dyn std::error::Error + Sync + Send>> {
-        let (whole, part) = self.digits();
-        if self.is_negative() {
-            out.put_u8(b'-');
-        }
-        out.put_slice(whole.as_bytes());
-        if !part.is_empty() {
-            out.put_u8(b'.');
-            out.put_slice(part.as_bytes());
-        }
-        Ok(IsNull::No)
-    }
-}
-
-/// Decimal digits in one digit of PostgreSQL's binary form.
-const GROUP: usize = 4;
-const NEGATIVE: u16 = 0x4000;
-
-impl ToSql for Numeric {
-    /// Groups of four digits: their number, the weight of the first, the sign, and the digits behind
-    /// the point (PostgreSQL, `numeric_send`).
-    fn to_sql(
-        &self,
-        _: &Type,
-        out: &mut BytesMut,
-    ) -> Result<IsNull, Box<dyn std::error::Error + Sync + Send>> {
-        let (whole, part) = self.digits();
-        let scale = part.len();
-        let pad = |length: usize| (GROUP - length % GROUP) % GROUP;
-        let text = "0".repeat(pad(whole.len())) + &whole + &part + &"0".repeat(pad(scale));
-        let whole_groups = (whole.len() + pad(whole.len())) / GROUP;
-        let groups = text.as_bytes().chunks(GROUP);
-        let groups = groups.map(|group| group.iter().fold(0, |n, c| n * 10 + i16::from(c - b'0')));
-        let groups: Vec<i16> = groups.collect();
-        let first = groups.iter().position(|group| *group != 0);
-        let last = groups.iter().rposition(|group| *group != 0);
-        let kept = match (first, last) {
-            (Some(first), Some(last)) => &groups[first..=last],
-            _ => &[],
-        };
-        out.put_i16(kept.len() as i16);
-        out.put_i16(first.map_or(0, |first| whole_groups as i16 - 1 - first as i16));
-        out.put_u16(if self.is_negative() { NEGATIVE } else { 0 });
-        out.put_u16(scale as u16);
-        kept.iter().for_each(|group| out.put_i16(*group));
-        Ok(IsNull::No)
-    }
-
-    fn accepts(kind: &Type) -> bool {
-        *kind == Type::NUMERIC
-    }
-
-    to_sql_checked!();
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -359,23 +272,5 @@ mod tests {
         assert_eq!(&rows[0][4..], b"9999999999999999999999999999.9999999999");
         assert_eq!(&rows[1][4..5], b"-");
         assert_eq!(&rows[2][4..], b"0.0000000005");
-    }
-
-    #[test]
-    fn binary_numbers_are_groups_of_four_digits() {
-        let binary = |value, scale| {
-            let mut out = BytesMut::new();
-            Numeric { value, scale }
-                .to_sql(&Type::NUMERIC, &mut out)
-                .expect("encoded");
-            let words = out
-                .chunks(2)
-                .map(|word| u16::from_be_bytes([word[0], word[1]]));
-            words.collect::<Vec<u16>>()
-        };
-        assert_eq!(binary(0, 2), [0, 0, 0, 2]);
-        assert_eq!(binary(1_234_567, 2), [3, 1, 0, 2, 1, 2345, 6700]);
-        assert_eq!(binary(-5, 5), [1, 0xffff - 1, NEGATIVE, 5, 5000]);
-        assert_eq!(binary(12, -4), [1, 1, 0, 0, 12]);
     }
 }

@@ -89,7 +89,7 @@ impl Connection {
                 self.add_all(&output.begin())?;
                 let sending = Box::pin(self.send_rows(&mut output, 0, deadline));
                 let (count, _) = sending.await?;
-                self.add_all(&output.complete(count))
+                self.end_rows(&output, count)
             }
         }
     }

@@ -17,12 +17,12 @@ use nearfar_sql::sql::{ClientCopy, SessionCommand, Statement};
 use nearfar_table::transaction::CommitGate;
 use pgwire::messages::PgWireBackendMessage;
 use pgwire::messages::copy::{CopyData, CopyDone, CopyOutResponse};
-use pgwire::messages::response::CommandComplete;
 use tokio::io::AsyncWrite;
 use tokio::time::Instant;
 
 use super::connection::Connection;
 use super::copy::Encoder;
+use super::direct::add_rows;
 use super::failure::{Failure, state, warning};
 use super::interrupt::{Ended, stopping, until_interrupted};
 use super::rows::{Columns, Rows};
@@ -207,8 +207,8 @@ impl Output {
         }
     }
 
-    /// What the client is told when all rows are sent.
-    pub fn complete(&self, rows: usize) -> Vec<PgWireBackendMessage> {
+    /// What the client is told when all rows are sent, before it is told that the command is done.
+    fn end(&self) -> Vec<PgWireBackendMessage> {
         let mut messages = Vec::new();
         if let Some(encoder) = &self.copy {
             let trailer = encoder.trailer().map(|end| match self.has_copied {
@@ -219,7 +219,6 @@ impl Output {
             messages.extend(trailer);
             messages.push(PgWireBackendMessage::CopyDone(CopyDone::new()));
         }
-        messages.push(completed(self.tag, rows));
         messages
     }
 }
@@ -409,12 +408,22 @@ impl Connection {
 
     /// Adds all rows of a result, and what comes behind them.
     pub fn add_batch(&mut self, columns: &Columns, batch: &Batch) -> Result<(), Ended> {
-        let mut rows = columns.rows(&batch.rows)?;
-        while let Some(row) = rows.next_row() {
-            self.writer.add(&PgWireBackendMessage::DataRow(row?))?;
+        if !add_rows(&mut self.writer, &batch.rows, columns.infos())? {
+            let mut rows = columns.rows(&batch.rows)?;
+            while let Some(row) = rows.next_row() {
+                self.writer.add(&PgWireBackendMessage::DataRow(row?))?;
+            }
         }
         self.shared.metrics.rows.inc_by(batch.len() as u64);
-        Ok(self.writer.add(&completed(batch.tag, batch.len()))?)
+        let rows = counted(batch.tag, batch.len());
+        Ok(self.writer.add_complete(batch.tag, rows)?)
+    }
+
+    /// Says that all rows were sent, which are so many.
+    pub fn end_rows(&mut self, output: &Output, rows: usize) -> Result<(), Ended> {
+        self.add_all(&output.end())?;
+        let rows = counted(output.tag, rows);
+        Ok(self.writer.add_complete(output.tag, rows)?)
     }
 
     /// Adds messages, to be sent with others.
@@ -426,13 +435,7 @@ impl Connection {
 
     /// Says that a statement is done.
     pub fn complete(&mut self, tag: &CommandTag) -> Result<(), Ended> {
-        let text = match (tag.command, tag.rows) {
-            // Behind the identifier of a row, of which there is none.
-            ("INSERT", Some(rows)) => format!("INSERT 0 {rows}"),
-            _ => tag.to_string(),
-        };
-        let message = PgWireBackendMessage::CommandComplete(CommandComplete::new(text));
-        Ok(self.writer.add(&message)?)
+        Ok(self.writer.add_complete(tag.command, tag.rows)?)
     }
 
     /// By when a statement that begins now must be done.
@@ -600,15 +603,10 @@ impl Connection {
     }
 }
 
-/// What the client is told behind so many rows.
-fn completed(tag: &'static str, rows: usize) -> PgWireBackendMessage {
-    let tag = match tag {
-        // Behind the identifier of a row, of which there is none.
-        "INSERT" => format!("INSERT 0 {rows}"),
-        "SELECT" | "UPDATE" | "DELETE" | "COPY" | "FETCH" => format!("{tag} {rows}"),
-        other => other.to_owned(),
-    };
-    PgWireBackendMessage::CommandComplete(CommandComplete::new(tag))
+/// What is told of the number of rows that a command of this name has given.
+fn counted(command: &str, rows: usize) -> Option<u64> {
+    const COUNTED: [&str; 6] = ["SELECT", "INSERT", "UPDATE", "DELETE", "COPY", "FETCH"];
+    COUNTED.contains(&command).then_some(rows as u64)
 }
 
 /// The rows of a statement that was run.

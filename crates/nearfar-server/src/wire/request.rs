@@ -136,7 +136,7 @@ impl Request {
     /// # Errors
     /// A body that is too short or too long for its message, or holds what it can't.
     pub fn read(kind: RequestKind, body: Bytes) -> Result<Self, Unnamed> {
-        let mut body = Body(body);
+        let mut body = Body::new(body);
         let request = match kind {
             RequestKind::Query => Self::Query(body.text()?),
             RequestKind::Parse => Self::Parse(body.parse()?),
@@ -156,7 +156,7 @@ impl Request {
             RequestKind::Password => Self::Password(body.rest()),
             RequestKind::Terminate => Self::Terminate,
         };
-        match body.0.is_empty() {
+        match body.is_empty() {
             true => Ok(request),
             false => Err(Unnamed("a message without bytes behind its end")),
         }
@@ -168,46 +168,71 @@ impl Request {
 /// # Errors
 /// A body that is none.
 pub fn initial_response(body: Bytes) -> Result<(String, Bytes), Unnamed> {
-    let mut body = Body(body);
+    let mut body = Body::new(body);
     let mechanism = body.text()?;
     let length = usize::try_from(body.i32()?).map_err(|_| Unnamed("a response"))?;
     let response = body.take(length)?;
-    match body.0.is_empty() {
+    match body.is_empty() {
         true => Ok((mechanism, response)),
         false => Err(Unnamed("a response that ends with its message")),
     }
 }
 
 /// The body of a message, read from its begin.
-pub struct Body(pub Bytes);
+pub struct Body {
+    bytes: Bytes,
+    /// Where what was not read begins.
+    at: usize,
+}
 
 impl Body {
+    pub fn new(bytes: Bytes) -> Self {
+        Self { bytes, at: 0 }
+    }
+
+    /// Whether all of it was read.
+    pub fn is_empty(&self) -> bool {
+        self.at == self.bytes.len()
+    }
+
+    /// The next bytes.
+    fn slice(&mut self, count: usize) -> Result<&[u8], Unnamed> {
+        let slice = self.bytes.get(self.at..).and_then(|left| left.get(..count));
+        let slice = slice.ok_or(Unnamed("a message that is as long as what is in it"))?;
+        self.at += count;
+        Ok(slice)
+    }
+
+    /// The same, to be kept.
     pub fn take(&mut self, count: usize) -> Result<Bytes, Unnamed> {
-        match self.0.len() >= count {
-            true => Ok(self.0.split_to(count)),
-            false => Err(Unnamed("a message that is as long as what is in it")),
-        }
+        let at = self.at;
+        self.slice(count)?;
+        Ok(self.bytes.slice(at..at + count))
     }
 
     fn u16(&mut self) -> Result<u16, Unnamed> {
-        Ok(self.take(2)?.get_u16())
+        Ok(self.slice(2)?.get_u16())
     }
 
     pub fn i32(&mut self) -> Result<i32, Unnamed> {
-        Ok(self.take(4)?.get_i32())
+        Ok(self.slice(4)?.get_i32())
     }
 
     /// A text that ends with a zero byte.
     pub fn text(&mut self) -> Result<String, Unnamed> {
-        let end = self.0.iter().position(|byte| *byte == 0);
-        let text = self.take(end.ok_or(Unnamed("a text that ends"))?)?;
-        self.0.advance(1);
-        let text = std::str::from_utf8(&text).map_err(|_| Unnamed("text in UTF-8"))?;
+        let left = &self.bytes[self.at..];
+        let end = left.iter().position(|byte| *byte == 0);
+        let text = &left[..end.ok_or(Unnamed("a text that ends"))?];
+        let text = std::str::from_utf8(text).map_err(|_| Unnamed("text in UTF-8"))?;
+        self.at += text.len() + 1;
         Ok(text.to_owned())
     }
 
-    fn rest(&mut self) -> Bytes {
-        std::mem::take(&mut self.0)
+    /// All that was not read.
+    pub fn rest(&mut self) -> Bytes {
+        let rest = self.bytes.slice(self.at..);
+        self.at = self.bytes.len();
+        rest
     }
 
     /// A count and as many things.
@@ -254,7 +279,7 @@ impl Body {
     }
 
     fn target(&mut self) -> Result<Target, Unnamed> {
-        match self.take(1)?[0] {
+        match self.slice(1)?[0] {
             b'S' => self.text().map(Target::Statement),
             b'P' => self.text().map(Target::Portal),
             _ => Err(Unnamed("S for a statement or P for a portal")),

@@ -150,11 +150,11 @@ async fn open(mut stream: MaybeTls, is_encrypted: bool) -> Result<Opening, Start
 
 /// Reads a packet behind its length.
 fn read(packet: Bytes) -> Result<Startup, &'static str> {
-    let mut body = Body(packet);
+    let mut body = Body::new(packet);
     let code = body.i32().map_err(|wrong| wrong.0)? as u32;
     if code == CODE_CANCEL {
         let id = body.i32().map_err(|wrong| wrong.0)?;
-        let key = body.0;
+        let key = body.rest();
         return match (1..=KEY_BYTES_MAX).contains(&key.len()) {
             true => Ok(Startup::Cancel(Cancel { id, key })),
             false => Err("the key of a cancel request"),
@@ -172,7 +172,7 @@ fn read(packet: Bytes) -> Result<Startup, &'static str> {
         let value = body.text().map_err(|wrong| wrong.0)?;
         parameters.insert(name, value);
     }
-    match body.0.is_empty() {
+    match body.is_empty() {
         true => Ok(Startup::Session {
             minor_version: (code & 0xffff) as u16,
             parameters,
