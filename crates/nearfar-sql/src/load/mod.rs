@@ -6,6 +6,7 @@
 mod files;
 mod generated;
 mod load_turns;
+mod packed;
 mod progress;
 mod sink;
 pub mod tpcds;
@@ -14,6 +15,7 @@ pub mod tpch;
 pub use crate::foreign::FileFormat;
 pub use files::file_plan;
 pub use generated::Rows;
+pub use packed::{NewValue, added_row, packs, updated_rows};
 pub use progress::Progress;
 pub use sink::{RowWriter, TableSink};
 

@@ -19,7 +19,7 @@ use crate::error::EngineError;
 use crate::error::SqlError;
 use crate::values::declared::assigned;
 use nearfar_table::placement::Storage;
-use nearfar_table::table::{RowCheck, Segment, Table, UpdatedRows, with_one_zero};
+use nearfar_table::table::{RowCheck, Table, with_one_zero};
 use nearfar_table::transaction::{CommitGate, NewRows, NewRowsBuilder, Transaction};
 
 /// Collects the rows that one statement adds, and checks them by what the table's columns are declared
@@ -43,44 +43,6 @@ impl RowWriter {
             rows,
             kept: None,
         }
-    }
-
-    /// Whether so many rows of `table` can be [updated](Self::updated): few, of which nothing looks at whole ones.
-    pub fn updates(table: &Table, rows: usize) -> bool {
-        rows <= UpdatedRows::ROWS_MAX
-            && table.row_check().is_none()
-            && UpdatedRows::takes(table.schema())
-    }
-
-    /// Rows of a segment of `table`, each of which gets other values in the columns of `new`, by their places. None where
-    /// they [have to be made column by column](UpdatedRows::of).
-    ///
-    /// # Errors
-    /// As [`Self::push`].
-    pub fn updated(
-        table: &Arc<Table>,
-        before: (&Segment, &[u32]),
-        new: &[(usize, ArrayRef)],
-    ) -> Result<Option<NewRows>, EngineError> {
-        let none = NewRows::none(table);
-        if !Self::updates(table, before.1.len()) {
-            return Ok(None);
-        }
-        let schema = table.schema();
-        for (at, values) in new {
-            check_nulls(table, schema.field(*at), values)?;
-        }
-        let mut columns = vec![None; schema.fields().len()];
-        for (at, values) in new {
-            let field = schema.field(*at);
-            let kept = assigned(field, values)?;
-            columns[*at] = Some(stored_column(field, kept.as_ref().unwrap_or(values))?);
-        }
-        let updated = UpdatedRows::of(schema, before, &columns);
-        Ok(updated.map(|updated| NewRows {
-            updated: Some(updated),
-            ..none
-        }))
     }
 
     /// The same, which keeps the rows as they are stored if `keeps`.
@@ -152,7 +114,11 @@ impl RowWriter {
 }
 
 /// Refuses nulls where none may be.
-fn check_nulls(table: &Table, field: &Field, values: &ArrayRef) -> Result<(), EngineError> {
+pub(super) fn check_nulls(
+    table: &Table,
+    field: &Field,
+    values: &ArrayRef,
+) -> Result<(), EngineError> {
     let nulls = values.logical_null_count();
     match nulls > 0 && !field.is_nullable() {
         true => Err(SqlError::NullsNotAllowed {
@@ -186,7 +152,7 @@ fn stored(schema: &SchemaRef, batch: &RecordBatch) -> Result<RecordBatch, Engine
 }
 
 /// The same of one column.
-fn stored_column(field: &Field, values: &ArrayRef) -> Result<ArrayRef, EngineError> {
+pub(super) fn stored_column(field: &Field, values: &ArrayRef) -> Result<ArrayRef, EngineError> {
     let strict = CastOptions {
         safe: false,
         ..CastOptions::default()

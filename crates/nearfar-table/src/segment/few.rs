@@ -12,7 +12,7 @@ use std::sync::Arc;
 use super::column::{ColumnSegment, Encoding};
 use super::memory::SegmentMemory;
 use super::rows::RowSet;
-use super::value::{OneValue, value_in};
+use super::value::OneValue;
 use super::zones::Zones;
 
 /// The few rows of one statement. Cloned cheaply; never changed.
@@ -64,7 +64,7 @@ impl FewRows {
 
     /// The value of a column in one of them.
     pub fn value(&self, column: usize, row: usize) -> OneValue<'_> {
-        value_in(&self.columns[column], row)
+        OneValue::in_array(&self.columns[column], row)
     }
 
     /// Their columns.

@@ -55,7 +55,7 @@ pub use selector::Selector;
 pub use streamed::StreamedBytes;
 pub use tail::{NewValues, RowValues, Tail, TailRows};
 pub use value::OneValue;
-pub(crate) use value::{array_of, value_in};
+pub(crate) use value::array_of;
 pub use zones::{Verdict, ZONE_ROWS, Zones};
 
 #[cfg(test)]

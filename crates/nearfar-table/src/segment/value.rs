@@ -18,7 +18,28 @@ pub enum OneValue<'a> {
     Bytes(&'a [u8]),
 }
 
-impl OneValue<'_> {
+impl<'a> OneValue<'a> {
+    /// The value of a row of `values`.
+    ///
+    /// # Panics
+    /// For types that no tail [takes](super::Tail::takes).
+    pub fn in_array(values: &'a ArrayRef, row: usize) -> Self {
+        if values.is_null(row) {
+            return Self::Null;
+        }
+        match values.data_type() {
+            DataType::Boolean => Self::Fixed(values.as_boolean().value(row).into()),
+            DataType::Utf8View => Self::Bytes(values.as_string_view().value(row).as_bytes()),
+            DataType::BinaryView => Self::Bytes(values.as_binary_view().value(row)),
+            other => match (other.primitive_width(), primitive_bytes(values)) {
+                (Some(width), Some(bytes)) => {
+                    Self::of_bytes(&bytes[row * width..(row + 1) * width])
+                }
+                _ => unreachable!("rows of other types are not taken"),
+            },
+        }
+    }
+
     /// One of fixed width, of 16 bytes at most.
     pub(super) fn of_bytes(bytes: &[u8]) -> Self {
         let mut wide = [0; size_of::<u128>()];
@@ -32,27 +53,6 @@ impl OneValue<'_> {
             Self::Bytes(bytes) if bytes.len() > INLINE_BYTES_MAX => bytes.len(),
             _ => 0,
         }
-    }
-}
-
-/// The value of a row of `values`.
-///
-/// # Panics
-/// For types that no tail [takes](super::Tail::takes).
-pub(crate) fn value_in(values: &ArrayRef, row: usize) -> OneValue<'_> {
-    if values.is_null(row) {
-        return OneValue::Null;
-    }
-    match values.data_type() {
-        DataType::Boolean => OneValue::Fixed(values.as_boolean().value(row).into()),
-        DataType::Utf8View => OneValue::Bytes(values.as_string_view().value(row).as_bytes()),
-        DataType::BinaryView => OneValue::Bytes(values.as_binary_view().value(row)),
-        other => match (other.primitive_width(), primitive_bytes(values)) {
-            (Some(width), Some(bytes)) => {
-                OneValue::of_bytes(&bytes[row * width..(row + 1) * width])
-            }
-            _ => unreachable!("rows of other types are not taken"),
-        },
     }
 }
 
@@ -74,7 +74,7 @@ impl ColumnSegment {
                 OneValue::Bytes(values.value(codes.get(row) as usize).as_bytes())
             }
             Encoding::Strings { values } => OneValue::Bytes(values.value(row).as_bytes()),
-            Encoding::Plain { values } => value_in(values, row),
+            Encoding::Plain { values } => OneValue::in_array(values, row),
         }
     }
 }
@@ -82,7 +82,7 @@ impl ColumnSegment {
 /// Values of a type that is written little by little, as an array.
 ///
 /// # Panics
-/// As [`value_in`].
+/// As [`OneValue::in_array`].
 pub(crate) fn array_of<'a>(
     values: impl ExactSizeIterator<Item = OneValue<'a>> + Clone,
     data_type: &DataType,

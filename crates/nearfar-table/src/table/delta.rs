@@ -8,11 +8,11 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::facts::ColumnFacts;
+use super::packed_rows::PackedRows;
 use super::row_ids::{RowIds, RowIdsBuilder};
 use super::segment::{ColumnSlot, Segment, WrittenRows};
 use super::sketches::{ColumnSketches, SegmentSketches, StoredSketches};
 use super::snapshot::{Part, Snapshot};
-use super::updated_rows::UpdatedRows;
 use crate::error::TableError;
 use crate::placement::Storage;
 use crate::segment::{
@@ -81,9 +81,9 @@ pub fn delta_segment(
 ///
 /// # Errors
 /// A region that the near tier has no room for, where a session is charged for the rows.
-pub(crate) fn updated_segment(
+pub(crate) fn packed_segment(
     schema: &SchemaRef,
-    rows: UpdatedRows,
+    rows: PackedRows,
     storage: &Storage,
 ) -> Result<Arc<Segment>, TableError> {
     if storage.temporary.is_some() {
@@ -91,7 +91,7 @@ pub(crate) fn updated_segment(
         return delta_segment(schema, &[batch], storage);
     }
     let count = rows.rows();
-    let segment = Segment::of_written(count, WrittenRows::Updated(rows));
+    let segment = Segment::of_written(count, WrittenRows::Packed(rows));
     Ok(Arc::new(segment))
 }
 

@@ -23,6 +23,7 @@ mod facts;
 mod gate;
 mod index;
 mod owner;
+mod packed_rows;
 mod preload;
 mod redefine;
 mod row_check;
@@ -33,7 +34,6 @@ mod sketch;
 mod sketches;
 mod snapshot;
 mod statistics;
-mod updated_rows;
 mod zeros;
 
 pub use batch::batch_bytes;
@@ -41,7 +41,7 @@ pub use builder::{SEGMENT_ROWS, TableBuilder, stored_schema, stored_type};
 pub use counters::{AccessCounters, AccessCounts, AccessPattern};
 pub use delete_vector::{DeleteVector, WORDS as DELETE_VECTOR_WORDS};
 pub use delta::{delta_segment, join_small};
-pub(crate) use delta::{join_own, updated_segment};
+pub(crate) use delta::{join_own, packed_segment};
 pub use facts::{ColumnFacts, Order};
 pub use gate::{CloseOnDrop, CommitGate};
 pub use index::{
@@ -49,6 +49,7 @@ pub use index::{
     IndexStatistics, IndexTier, KEY_BYTES_MAX, KeyBound, KeyEncoder, KeyRange, Keys, TableIndex,
 };
 pub(crate) use owner::{CommitsHeld, TableOwner};
+pub use packed_rows::PackedRows;
 pub use preload::{Preload, PreloadPriority};
 pub use redefine::ColumnSource;
 pub use row_check::RowCheck;
@@ -59,7 +60,6 @@ pub use sketch::DistinctSketch;
 pub use sketches::{ColumnSketches, SegmentSketches, StoredSketches};
 pub use snapshot::{Part, PartContents, RowIsGone, Snapshot};
 pub use statistics::{ColumnSummary, DistinctCount, TableSummary};
-pub use updated_rows::UpdatedRows;
 pub(crate) use zeros::batch_with_one_zero;
 pub use zeros::with_one_zero;
 

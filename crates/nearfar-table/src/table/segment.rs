@@ -10,8 +10,8 @@ use std::sync::{Arc, OnceLock};
 
 use super::counters::{AccessCounters, AccessPattern};
 use super::facts::ColumnFacts;
+use super::packed_rows::PackedRows;
 use super::sketches::{ColumnSketches, SegmentSketches, StoredSketches};
-use super::updated_rows::UpdatedRows;
 use crate::error::{TableError, TemporaryLimit};
 use crate::placement::{TemporaryBudget, TemporaryBytes};
 use crate::segment::{
@@ -26,8 +26,8 @@ pub enum WrittenRows {
     Tail(TailRows),
     /// By one statement.
     Few(FewRows),
-    /// By one statement, which has changed others.
-    Updated(UpdatedRows),
+    /// By one statement, value by value.
+    Packed(PackedRows),
 }
 
 impl WrittenRows {
@@ -35,7 +35,7 @@ impl WrittenRows {
         match self {
             Self::Tail(rows) => rows.bytes(),
             Self::Few(rows) => rows.bytes(),
-            Self::Updated(rows) => rows.bytes(),
+            Self::Packed(rows) => rows.bytes(),
         }
     }
 
@@ -43,7 +43,7 @@ impl WrittenRows {
         match self {
             Self::Tail(rows) => rows.columns().collect(),
             Self::Few(rows) => rows.segments().collect(),
-            Self::Updated(rows) => rows.segments().collect(),
+            Self::Packed(rows) => rows.segments().collect(),
         }
     }
 
@@ -55,7 +55,7 @@ impl WrittenRows {
         match self {
             Self::Tail(written) => Ok(written.read(column, rows)),
             Self::Few(written) => Ok(written.read(column, rows)?),
-            Self::Updated(written) => Ok(written.read(column, rows)),
+            Self::Packed(written) => Ok(written.read(column, rows)),
         }
     }
 
@@ -64,7 +64,7 @@ impl WrittenRows {
         match self {
             Self::Tail(written) => written.value(column, row),
             Self::Few(written) => written.value(column, row),
-            Self::Updated(written) => written.value(column, row),
+            Self::Packed(written) => written.value(column, row),
         }
     }
 
@@ -73,7 +73,7 @@ impl WrittenRows {
         match self {
             Self::Tail(rows) => NewValues::Tail(rows),
             Self::Few(rows) => NewValues::Arrays(rows.arrays()),
-            Self::Updated(rows) => NewValues::Each(rows),
+            Self::Packed(rows) => NewValues::Each(rows),
         }
     }
 }
@@ -136,14 +136,14 @@ impl Segment {
     pub fn tail(&self) -> Option<&TailRows> {
         match self.written.as_ref()? {
             WrittenRows::Tail(rows) => Some(rows),
-            WrittenRows::Few(_) | WrittenRows::Updated(_) => None,
+            WrittenRows::Few(_) | WrittenRows::Packed(_) => None,
         }
     }
 
-    /// The same where they are updated ones.
-    pub fn updated(&self) -> Option<&UpdatedRows> {
+    /// The same where they are packed.
+    pub fn packed(&self) -> Option<&PackedRows> {
         match self.written.as_ref()? {
-            WrittenRows::Updated(rows) => Some(rows),
+            WrittenRows::Packed(rows) => Some(rows),
             WrittenRows::Few(_) | WrittenRows::Tail(_) => None,
         }
     }

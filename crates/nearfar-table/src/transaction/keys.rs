@@ -128,9 +128,9 @@ impl IndexChange {
         let [part] = rows.new else {
             return None;
         };
-        let updated = part.segment.updated()?;
+        let packed = part.segment.packed()?;
         let mut columns = self.index.definition().columns.iter();
-        let are_kept = columns.all(|column| updated.keeps(column.column));
+        let are_kept = columns.all(|column| packed.keeps(column.column));
         let removed = removed.iter().map(|(_, row)| row);
         let are_kept = are_kept && self.index.has_entries_alike() && removed.eq(rows.deleted);
         (are_kept && part.segment.rows() == rows.deleted.len()).then_some(part)

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use crate::error::TableError;
 use crate::placement::{ColumnPlacements, Storage};
 use crate::table::{
-    Segment, Table, TableBuilder, TableRules, UpdatedRows, batch_bytes, batch_with_one_zero,
+    PackedRows, Segment, Table, TableBuilder, TableRules, batch_bytes, batch_with_one_zero,
 };
 
 /// Rows of one statement that are many enough to be encoded immediately, where the table's columns are.
@@ -25,9 +25,9 @@ pub struct NewRows {
     pub placed: ColumnPlacements,
     /// Rows for the delta.
     pub batches: Vec<RecordBatch>,
-    /// The same of a statement that has given some columns of other rows new values: row by row, those that are deleted
-    /// with it. There are no others then.
-    pub updated: Option<UpdatedRows>,
+    /// Few rows for the delta. Where they keep columns of others, these are deleted with them, row by row. There are no
+    /// other rows then.
+    pub packed: Option<PackedRows>,
     /// What was declared of the table's rows before they were held against it.
     pub rules: Arc<TableRules>,
 }
@@ -39,14 +39,14 @@ impl NewRows {
             segments: Vec::new(),
             placed: table.placements(),
             batches: Vec::new(),
-            updated: None,
+            packed: None,
             rules: table.rules(),
         }
     }
 
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
-        self.segments.is_empty() && self.batches.is_empty() && self.updated.is_none()
+        self.segments.is_empty() && self.batches.is_empty() && self.packed.is_none()
     }
 }
 
@@ -125,7 +125,7 @@ impl NewRowsBuilder {
             segments: segments.unwrap_or_default(),
             placed: self.placed,
             batches: self.batches,
-            updated: None,
+            packed: None,
             rules: self.rules,
         };
         Ok((rows, self.rows as u64))

@@ -11,7 +11,7 @@ use crate::error::{TableError, TransactionError};
 use crate::placement::ColumnPlacements;
 use crate::table::{
     Part, RowId, RowIds, Segment, Snapshot, Table, TableId, TableRules, delta_segment, join_own,
-    join_small, updated_segment,
+    join_small, packed_segment,
 };
 
 /// Rows that are changed by a small transaction at most.
@@ -113,8 +113,8 @@ impl Change {
             Part::whole(segment, ids)
         };
         let storage = &table.storage(database.storage());
-        let delta = match (rows.updated, &rows.batches[..]) {
-            (Some(updated), _) => Some(updated_segment(table.schema(), updated, storage)?),
+        let delta = match (rows.packed, &rows.batches[..]) {
+            (Some(packed), _) => Some(packed_segment(table.schema(), packed, storage)?),
             (None, []) => None,
             (None, batches) => Some(delta_segment(table.schema(), batches, storage)?),
         };

@@ -149,7 +149,7 @@ fn width(kind: &DataType) -> Option<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::segment::{OneValue, value_in};
+    use crate::segment::OneValue;
     use arrow::array::{
         Date32Array, Decimal128Array, Int8Array, Int16Array, Int32Array, Int64Array,
         TimestampMicrosecondArray, UInt64Array,
@@ -204,7 +204,7 @@ mod tests {
             for (row, expected) in expected.into_iter().enumerate() {
                 let mut key = OneKey::new();
                 for (values, column) in values.iter().zip(&columns) {
-                    let value = match value_in(values, row) {
+                    let value = match OneValue::in_array(values, row) {
                         OneValue::Fixed(bits) => Some(bits),
                         _ => None,
                     };

@@ -20,6 +20,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, OnceLock};
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use crate::load::NewValue;
 use crate::values::without_calls;
 
 /// The function that gives the time at which a statement began.
@@ -336,6 +337,37 @@ impl RowValues {
                 source.keep(&value);
             }
             values.push(value);
+        }
+        Ok(values)
+    }
+
+    /// The value of each expression of a single row, where none takes a column.
+    ///
+    /// # Errors
+    /// Those of the expressions.
+    pub fn of_one_row<'a>(&self, parameters: &'a [ScalarValue]) -> Result<Vec<NewValue<'a>>> {
+        let mut batch = None;
+        let mut values = Vec::with_capacity(self.exprs.len());
+        for (expr, source) in self.exprs.iter().zip(&self.sources) {
+            let given = match source {
+                Source::Taken(at) => self.parameters.get(*at),
+                _ => None,
+            };
+            if let Some((parameter, _)) = given {
+                values.push(NewValue::Scalar(&parameters[*parameter]));
+                continue;
+            }
+            if let Some(known) = source.known() {
+                values.push(NewValue::Array(Arc::clone(known)));
+                continue;
+            }
+            let batch = match &mut batch {
+                Some(batch) => batch,
+                none => none.insert(self.batch(self.taken((&[], 1), parameters)?, 1)?),
+            };
+            let value = expr.evaluate(batch)?.into_array(1)?;
+            source.keep(&value);
+            values.push(NewValue::Array(value));
         }
         Ok(values)
     }

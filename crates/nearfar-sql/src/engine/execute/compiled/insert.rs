@@ -19,10 +19,10 @@ use super::returning::Returning;
 use super::{Attempt, Outcome, has_entries, rows_for};
 use crate::engine::session::Session;
 use crate::error::EngineError;
-use crate::load::RowWriter;
+use crate::load::{RowWriter, added_row, packs};
 use crate::scan::provider_of;
 use nearfar_table::table::Table;
-use nearfar_table::transaction::Transaction;
+use nearfar_table::transaction::{NewRows, Transaction};
 
 /// The values of a statement at most that are not planned as what they are: a query.
 const VALUES_MAX: usize = 1 << 12;
@@ -111,6 +111,10 @@ impl GivenRows {
             return Ok(Attempt::Unknown);
         }
         transaction.check_writable("INSERT")?;
+        if let Some(rows) = self.packed(&table, parameters)? {
+            transaction.insert(&table, rows)?;
+            return Ok(Attempt::Done(Outcome::Changed("INSERT", 1)));
+        }
         let values = self.values.evaluate(parameters)?;
         let writer = RowWriter::new(table.clone(), session.engine().storage());
         let mut writer = writer.keeping(asked.is_some());
@@ -123,6 +127,22 @@ impl GivenRows {
         };
         transaction.insert(&table, rows)?;
         Ok(Attempt::Done(outcome))
+    }
+}
+
+impl GivenRows {
+    /// The only row, which is not given back. None where it is to be made column by column.
+    fn packed(
+        &self,
+        table: &Arc<Table>,
+        parameters: &[ScalarValue],
+    ) -> Result<Option<NewRows>, EngineError> {
+        match &self.values {
+            AddedValues::One(values) if self.returning.is_none() && packs(table, 1) => {
+                added_row(table, values.of_one_row(parameters)?)
+            }
+            _ => Ok(None),
+        }
     }
 }
 

@@ -21,7 +21,7 @@ use crate::engine::execute::locked::{Lock, lock_now, not_available};
 use crate::engine::references::ReferenceMap;
 use crate::engine::session::Session;
 use crate::error::EngineError;
-use crate::load::RowWriter;
+use crate::load::{RowWriter, packs, updated_rows};
 use crate::sql::{LockWait, RowLocking};
 use nearfar_table::table::{RowId, Table};
 use nearfar_table::transaction::{LockMode, NewRows, RowLock, Transaction};
@@ -96,7 +96,7 @@ impl ChangedColumns {
         (table, places): (&Arc<Table>, &Places),
         parameters: &[ScalarValue],
     ) -> Result<Option<NewRows>, EngineError> {
-        if !RowWriter::updates(table, places.len()) {
+        if !packs(table, places.len()) {
             return Ok(None);
         }
         let Some((segment, rows)) = places.in_one_segment() else {
@@ -107,7 +107,7 @@ impl ChangedColumns {
         };
         let values = self.values.evaluate((&read, rows.len()), parameters)?;
         let new: Vec<(usize, ArrayRef)> = self.columns.iter().copied().zip(values).collect();
-        let updated = RowWriter::updated(table, (segment, &rows), &new)?;
+        let updated = updated_rows(table, (segment, &rows), &new)?;
         if updated.is_some() {
             let is_read = |column: &usize| self.values.columns().contains(column);
             let others = (0..table.schema().fields().len()).filter(|at| !self.columns.contains(at));

@@ -1,4 +1,4 @@
-//! Rows of which compiled statements change some columns, held against the same statements, planned.
+//! Rows that compiled statements add, or of which they change some columns, held against the same statements, planned.
 
 use std::collections::BTreeMap;
 
@@ -21,7 +21,7 @@ const ALL: &str = "SELECT string_agg(concat_ws('|', k, i, n, d, f, b, few, many,
 
 const KEYS: i64 = 12;
 
-/// What is changed of a row, and how that is written.
+/// What is done to a row, and how that is written.
 #[derive(Debug, Clone, Copy)]
 enum Change {
     Integer,
@@ -35,10 +35,14 @@ enum Change {
     Nullable,
     Key,
     Several,
+    Insert,
+    InsertSome,
+    InsertTooLong,
+    Delete,
 }
 
 impl Change {
-    const ALL: [Self; 11] = [
+    const ALL: [Self; 15] = [
         Self::Integer,
         Self::Decimal,
         Self::Float,
@@ -50,6 +54,10 @@ impl Change {
         Self::Nullable,
         Self::Key,
         Self::Several,
+        Self::Insert,
+        Self::InsertSome,
+        Self::InsertTooLong,
+        Self::Delete,
     ];
 
     /// With the key as the first parameter, and a number as the second.
@@ -72,6 +80,13 @@ impl Change {
                 "UPDATE t SET x = CASE WHEN $2 > 3 THEN $2 ELSE NULL END WHERE k = $1"
             }
             Self::Key => "UPDATE t SET k = k + 1 WHERE k >= $1 AND k <= $2",
+            Self::Insert => {
+                "INSERT INTO t VALUES ($1, $2, $2, DATE '2024-02-03', $2, $2 > 3, NULL, \
+                 'a text that no view has room for', 'ab    ', 5000 + $1, NULL)"
+            }
+            Self::InsertSome => "INSERT INTO t (u, k, n, few) VALUES (6000 + $2, $1, 1.005, 'few')",
+            Self::InsertTooLong => "INSERT INTO t (k, u, w) VALUES ($1, $2, 'abcdef')",
+            Self::Delete => "DELETE FROM t WHERE k = $1 AND i <> $2",
             Self::Several => "UPDATE t SET i = $2, few = many WHERE k >= $1 AND k <= $1 + 2",
         }
     }

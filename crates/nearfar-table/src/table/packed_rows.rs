@@ -1,7 +1,7 @@
-//! Rows of a statement that has given some of their columns new values.
+//! Few rows of a statement, value by value.
 //!
-//! They are copied value by value, and not made into arrays that a commit writes behind others: a statement that changes
-//! one of twenty columns of a row has little to do with the other ones.
+//! A statement that adds a row, or changes one of twenty columns of a row, has little to do with arrays of a single value
+//! for each column, which a commit writes behind others. Here values are as a tail has them, in two pieces of memory.
 
 use arrow::array::ArrayRef;
 use arrow::datatypes::SchemaRef;
@@ -10,38 +10,38 @@ use std::sync::Arc;
 
 use super::segment::Segment;
 use crate::segment::{
-    ColumnSegment, FewRows, OneValue, RowSet, RowValues, Tail, array_of, heap_column, value_in,
+    ColumnSegment, FewRows, OneValue, RowSet, RowValues, Tail, array_of, heap_column,
 };
 
-/// Few rows of which some columns have new values. Cloned cheaply; never changed.
+/// Few rows, value by value. Cloned cheaply; never changed.
 #[derive(Debug, Clone)]
-pub struct UpdatedRows(Arc<Contents>);
+pub struct PackedRows(Arc<Contents>);
 
 #[derive(Debug)]
 struct Contents {
     schema: SchemaRef,
-    /// Whether a column has new values.
-    are_new: Vec<bool>,
+    /// Whether a column has the values of rows that were there before.
+    are_kept: Vec<bool>,
     /// The values of the first column, then those of the next.
-    values: Vec<Copied>,
+    values: Vec<Packed>,
     rows: usize,
     texts: Vec<u8>,
 }
 
-/// A value that was copied.
+/// A value.
 #[derive(Debug)]
-enum Copied {
+enum Packed {
     Null,
     Fixed(u128),
     /// Where it is among the texts.
     Bytes(Range<usize>),
 }
 
-impl UpdatedRows {
-    /// More rows than these are not copied value by value.
+impl PackedRows {
+    /// More rows than these are not packed.
     pub const ROWS_MAX: usize = 16;
 
-    /// Whether rows of a table of `schema` can be copied so.
+    /// Whether rows of a table of `schema` can be packed.
     pub fn takes(schema: &SchemaRef) -> bool {
         Tail::takes(schema)
     }
@@ -50,7 +50,7 @@ impl UpdatedRows {
     /// columns that `new` has some for, which are of the columns' types. None where values of the other columns are not in
     /// memory, or where there are too many or too long ones.
     #[must_use]
-    pub fn of(
+    pub fn updated(
         schema: &SchemaRef,
         (before, rows): (&Segment, &[u32]),
         new: &[Option<ArrayRef>],
@@ -58,16 +58,11 @@ impl UpdatedRows {
         if rows.len() > Self::ROWS_MAX {
             return None;
         }
-        let mut contents = Contents {
-            schema: Arc::clone(schema),
-            are_new: new.iter().map(Option::is_some).collect(),
-            values: Vec::with_capacity(new.len() * rows.len()),
-            rows: rows.len(),
-            texts: Vec::new(),
-        };
+        let are_kept = new.iter().map(Option::is_none).collect();
+        let mut contents = Contents::new(schema, are_kept, rows.len());
         for (column, new) in new.iter().enumerate() {
             if let Some(new) = new {
-                (0..rows.len()).for_each(|row| contents.push(value_in(new, row)));
+                (0..rows.len()).for_each(|row| contents.push(OneValue::in_array(new, row)));
             } else if let Some(written) = before.written() {
                 let rows = rows.iter().map(|row| *row as usize);
                 rows.for_each(|row| contents.push(written.value(column, row)));
@@ -77,12 +72,22 @@ impl UpdatedRows {
                 rows.for_each(|row| contents.push(values.value(row)));
             }
         }
-        (contents.bytes() <= FewRows::BYTES_MAX).then(|| Self(Arc::new(contents)))
+        contents.packed()
+    }
+
+    /// A row with these values, one for each column of `schema`, which [is taken](Self::takes), and of its type. None
+    /// where they are too long.
+    #[must_use]
+    pub fn one<'a>(schema: &SchemaRef, values: impl Iterator<Item = OneValue<'a>>) -> Option<Self> {
+        let are_kept = vec![false; schema.fields().len()];
+        let mut contents = Contents::new(schema, are_kept, 1);
+        values.for_each(|value| contents.push(value));
+        contents.packed()
     }
 
     /// Whether they have the values of before in a column.
     pub fn keeps(&self, column: usize) -> bool {
-        !self.0.are_new[column]
+        self.0.are_kept[column]
     }
 
     /// Bytes that they take.
@@ -105,38 +110,54 @@ impl UpdatedRows {
     /// The values of all columns.
     pub fn arrays(&self) -> impl Iterator<Item = ArrayRef> + '_ {
         let (start, len) = (0, self.0.rows);
-        (0..self.0.are_new.len()).map(move |column| self.read(column, RowSet::Run { start, len }))
+        (0..self.0.are_kept.len()).map(move |column| self.read(column, RowSet::Run { start, len }))
     }
 }
 
 impl Contents {
+    /// Room for so many `rows`.
+    fn new(schema: &SchemaRef, are_kept: Vec<bool>, rows: usize) -> Self {
+        Self {
+            schema: Arc::clone(schema),
+            values: Vec::with_capacity(are_kept.len() * rows),
+            are_kept,
+            rows,
+            texts: Vec::new(),
+        }
+    }
+
+    /// None where they take too much memory.
+    fn packed(self) -> Option<PackedRows> {
+        (self.bytes() <= FewRows::BYTES_MAX).then(|| PackedRows(Arc::new(self)))
+    }
+
     fn push(&mut self, value: OneValue<'_>) {
         self.values.push(match value {
-            OneValue::Null => Copied::Null,
-            OneValue::Fixed(bits) => Copied::Fixed(bits),
+            OneValue::Null => Packed::Null,
+            OneValue::Fixed(bits) => Packed::Fixed(bits),
             OneValue::Bytes(text) => {
                 let start = self.texts.len();
                 self.texts.extend_from_slice(text);
-                Copied::Bytes(start..self.texts.len())
+                Packed::Bytes(start..self.texts.len())
             }
         });
     }
 
     fn bytes(&self) -> usize {
-        self.values.len() * size_of::<Copied>() + self.texts.len()
+        self.values.len() * size_of::<Packed>() + self.texts.len()
     }
 }
 
-impl RowValues for UpdatedRows {
+impl RowValues for PackedRows {
     fn rows(&self) -> usize {
         self.0.rows
     }
 
     fn value(&self, column: usize, row: usize) -> OneValue<'_> {
         match &self.0.values[column * self.0.rows + row] {
-            Copied::Null => OneValue::Null,
-            Copied::Fixed(bits) => OneValue::Fixed(*bits),
-            Copied::Bytes(range) => OneValue::Bytes(&self.0.texts[range.clone()]),
+            Packed::Null => OneValue::Null,
+            Packed::Fixed(bits) => OneValue::Fixed(*bits),
+            Packed::Bytes(range) => OneValue::Bytes(&self.0.texts[range.clone()]),
         }
     }
 }
