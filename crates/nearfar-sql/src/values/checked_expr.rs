@@ -59,9 +59,9 @@ impl<'a> Operation<'a> {
 
 /// An operation on the values of two expressions of one type.
 #[derive(Debug, Eq)]
-struct CheckedExpr {
+pub(super) struct CheckedExpr {
     /// The call that it stands for.
-    call: Arc<dyn PhysicalExpr>,
+    pub call: Arc<dyn PhysicalExpr>,
 }
 
 impl PartialEq for CheckedExpr {

@@ -21,7 +21,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use crate::load::NewValue;
-use crate::values::without_calls;
+use crate::values::{IntegerExpr, OneRow, without_calls};
 
 /// The function that gives the time at which a statement began.
 const NOW: &str = "now";
@@ -157,27 +157,19 @@ enum Source {
     Taken(usize),
     /// It is always the same: that of a single row, once there was one.
     Constant(OnceLock<ArrayRef>),
-    /// It is computed each time.
-    Computed,
+    /// It is computed each time, for a single row without arrays where it is an integer of others.
+    Computed(Option<IntegerExpr>),
 }
 
 impl Source {
-    /// Of an expression over what is taken.
-    fn of(expr: &Arc<dyn PhysicalExpr>, are_kept: bool) -> Self {
+    /// Of an expression over what is taken, of `schema`.
+    fn of(expr: &Arc<dyn PhysicalExpr>, schema: &Schema, are_kept: bool) -> Self {
         if let Some(column) = expr.downcast_ref::<TakenColumn>() {
             return Self::Taken(column.index());
         }
         match are_kept && collect_columns(expr).is_empty() && !is_volatile(expr) {
             true => Self::Constant(OnceLock::new()),
-            false => Self::Computed,
-        }
-    }
-
-    /// The value of a single row, if it is known.
-    fn known(&self) -> Option<&ArrayRef> {
-        match self {
-            Self::Constant(value) => value.get(),
-            Self::Taken(_) | Self::Computed => None,
+            false => Self::Computed(IntegerExpr::of(expr, schema)),
         }
     }
 
@@ -247,7 +239,7 @@ impl RowValues {
         });
         let exprs = exprs.collect::<Option<Vec<_>>>()?;
         let are_kept = exprs.len() <= KEPT_MAX;
-        let source = |expr| Source::of(expr, are_kept);
+        let source = |expr| Source::of(expr, schema.inner(), are_kept);
         Some(Self {
             sources: exprs.iter().map(source).collect(),
             exprs,
@@ -267,7 +259,7 @@ impl RowValues {
     pub fn plain_columns(&self) -> Option<Vec<usize>> {
         let column = |source: &Source| match source {
             Source::Taken(at) => self.columns.get(*at).copied(),
-            Source::Constant(_) | Source::Computed => None,
+            Source::Constant(_) | Source::Computed(_) => None,
         };
         self.sources.iter().map(column).collect()
     }
@@ -316,16 +308,20 @@ impl RowValues {
         (columns, rows): (&[ArrayRef], usize),
         parameters: &[ScalarValue],
     ) -> Result<Vec<ArrayRef>> {
-        let taken = self.taken((columns, rows), parameters)?;
-        let mut batch = None;
+        // Most statements of single rows get by without arrays of parameters.
+        let (mut taken, mut batch) = (None, None);
         let mut values = Vec::with_capacity(self.exprs.len());
         for (expr, source) in self.exprs.iter().zip(&self.sources) {
-            if let Source::Taken(at) = source {
-                values.push(Arc::clone(&taken[*at]));
+            if let Some(known) = self.soon(source, (columns, rows), parameters) {
+                values.push(known);
                 continue;
             }
-            if let Some(known) = source.known().filter(|_| rows == 1) {
-                values.push(Arc::clone(known));
+            let taken = match &mut taken {
+                Some(taken) => taken,
+                none => none.insert(self.taken((columns, rows), parameters)?),
+            };
+            if let Source::Taken(at) = source {
+                values.push(Arc::clone(&taken[*at]));
                 continue;
             }
             let batch = match &mut batch {
@@ -339,6 +335,25 @@ impl RowValues {
             values.push(value);
         }
         Ok(values)
+    }
+
+    /// The value of an expression for as many `rows`, where that takes no expression to be evaluated over a batch.
+    fn soon(
+        &self,
+        source: &Source,
+        (columns, rows): (&[ArrayRef], usize),
+        parameters: &[ScalarValue],
+    ) -> Option<ArrayRef> {
+        match source {
+            Source::Taken(at) => columns.get(*at).cloned(),
+            Source::Constant(known) => known.get().filter(|_| rows == 1).cloned(),
+            Source::Computed(Some(integer)) if rows == 1 => integer.evaluate(OneRow {
+                columns,
+                parameters,
+                taken: &self.parameters,
+            }),
+            Source::Computed(_) => None,
+        }
     }
 
     /// The value of each expression of a single row, where none takes a column.
@@ -357,8 +372,8 @@ impl RowValues {
                 values.push(NewValue::Scalar(&parameters[*parameter]));
                 continue;
             }
-            if let Some(known) = source.known() {
-                values.push(NewValue::Array(Arc::clone(known)));
+            if let Some(known) = self.soon(source, (&[], 1), parameters) {
+                values.push(NewValue::Array(known));
                 continue;
             }
             let batch = match &mut batch {
