@@ -15,7 +15,7 @@ pub mod tpch;
 pub use crate::foreign::FileFormat;
 pub use files::file_plan;
 pub use generated::Rows;
-pub use packed::{NewValue, added_row, packs, updated_rows};
+pub use packed::{AddedRow, NewValue, added_row, packs, updated_rows};
 pub use progress::Progress;
 pub use sink::{RowWriter, TableSink};
 

@@ -13,10 +13,12 @@ use nearfar_table::segment::OneValue;
 use nearfar_table::table::{PackedRows, Segment, Table};
 use nearfar_table::transaction::NewRows;
 
-/// Whether so many rows of `table` can be packed: few, of which nothing looks at whole ones. Asked again behind what was
-/// declared: a look is never older.
+/// Whether so many rows of `table` can be packed: few, of a table that stays, of which nothing looks at whole ones. Asked
+/// again behind what was declared: a look is never older.
 pub fn packs(table: &Table, rows: usize) -> bool {
-    rows <= PackedRows::ROWS_MAX && table.row_check().is_none() && PackedRows::takes(table.schema())
+    table.temporary().is_none()
+        && table.row_check().is_none()
+        && PackedRows::takes(table.schema(), rows)
 }
 
 /// The value of a column of a row that is added, of a type that casts to the column's.
@@ -25,6 +27,21 @@ pub enum NewValue<'a> {
     /// It was given so.
     Scalar(&'a ScalarValue),
     /// It is the only one of these.
+    Array(ArrayRef),
+}
+
+/// A row that is added.
+#[derive(Debug)]
+pub enum AddedRow {
+    /// It is packed.
+    Packed(NewRows),
+    /// Its values, column by column, where it can't be.
+    Columns(Vec<ArrayRef>),
+}
+
+/// A value that was held against what is declared of its column, as that stores it.
+enum Stored<'a> {
+    Given(OneValue<'a>),
     Array(ArrayRef),
 }
 
@@ -55,39 +72,58 @@ pub fn updated_rows(
     ))
 }
 
-/// A row of `table` with these values, one for each column. None where it has to be made column by column.
+/// A row of `table` with these values, one for each column.
 ///
 /// # Errors
 /// As [`updated_rows`].
-pub fn added_row(
-    table: &Arc<Table>,
-    mut values: Vec<NewValue<'_>>,
-) -> Result<Option<NewRows>, EngineError> {
+pub fn added_row(table: &Arc<Table>, values: &[NewValue<'_>]) -> Result<AddedRow, EngineError> {
     let (none, schema) = (NewRows::none(table), table.schema());
     if !packs(table, 1) {
-        return Ok(None);
+        return columns(values);
     }
-    for (field, value) in schema.fields().iter().zip(&mut values) {
-        if let NewValue::Scalar(scalar) = value
-            && direct(field, scalar).is_none()
-        {
-            *value = NewValue::Array(scalar.to_array()?);
-        }
-        if let NewValue::Array(array) = value {
-            check_nulls(table, field, array)?;
-        }
+    let mut row = Vec::with_capacity(values.len());
+    for (field, value) in schema.fields().iter().zip(values) {
+        let given = match value {
+            NewValue::Scalar(scalar) => direct(field, scalar),
+            NewValue::Array(_) => None,
+        };
+        row.push(match given {
+            Some(given) => Stored::Given(given),
+            None => {
+                let array = value.array()?;
+                check_nulls(table, field, &array)?;
+                Stored::Array(array)
+            }
+        });
     }
-    for (field, value) in schema.fields().iter().zip(&mut values) {
-        if let NewValue::Array(array) = value {
+    for (field, value) in schema.fields().iter().zip(&mut row) {
+        if let Stored::Array(array) = value {
             *array = as_declared(field, array)?;
         }
     }
-    let row = schema.fields().iter().zip(&values);
-    let row = row.map(|(field, value)| match value {
-        NewValue::Scalar(scalar) => direct(field, scalar).unwrap_or(OneValue::Null),
-        NewValue::Array(array) => OneValue::in_array(array, 0),
+    let row = row.iter().map(|value| match value {
+        Stored::Given(given) => *given,
+        Stored::Array(array) => OneValue::in_array(array, 0),
     });
-    Ok(with_rows(none, PackedRows::one(schema, row)))
+    match with_rows(none, PackedRows::one(schema, row)) {
+        Some(rows) => Ok(AddedRow::Packed(rows)),
+        None => columns(values),
+    }
+}
+
+/// The values as they were given, which are not computed again.
+fn columns(values: &[NewValue<'_>]) -> Result<AddedRow, EngineError> {
+    let columns = values.iter().map(NewValue::array);
+    Ok(AddedRow::Columns(columns.collect::<Result<_, _>>()?))
+}
+
+impl NewValue<'_> {
+    fn array(&self) -> Result<ArrayRef, EngineError> {
+        match self {
+            Self::Scalar(scalar) => Ok(scalar.to_array()?),
+            Self::Array(array) => Ok(Arc::clone(array)),
+        }
+    }
 }
 
 fn with_rows(none: NewRows, packed: Option<PackedRows>) -> Option<NewRows> {

@@ -139,7 +139,7 @@ async fn numbers_of_sequences_are_drawn_once_for_each_row() {
     run(
         &session,
         "CREATE SEQUENCE s;
-         CREATE TABLE n (k BIGINT DEFAULT nextval('s') PRIMARY KEY, a INT, b BIGINT)",
+         CREATE TABLE n (k BIGINT DEFAULT nextval('s') PRIMARY KEY, a INT, b BIGINT, w TEXT)",
     )
     .await;
     let by_default = compiled(&session, "INSERT INTO n (a) VALUES ($1)", &[1]).await;
@@ -148,8 +148,15 @@ async fn numbers_of_sequences_are_drawn_once_for_each_row() {
     for statement in [&by_default, &given, &by_default, &given] {
         run_compiled(&session, statement, &[1]).expect("a row");
     }
-    let all = "SELECT string_agg(k || ' ' || coalesce(b, 0), ', ' ORDER BY k) FROM n";
-    assert_eq!(value(&session, all).await, "1 0, 2 5, 3 0, 4 5");
+    // Of rows that are too long to be packed, too.
+    let long = format!("INSERT INTO n (a, w) VALUES ($1, '{}')", "x".repeat(20_000));
+    let long = compiled(&session, &long, &[1]).await;
+    for statement in [&long, &given, &long] {
+        run_compiled(&session, statement, &[1]).expect("a row");
+    }
+    let all = "SELECT string_agg(k || ' ' || coalesce(b, 0) || ' ' || coalesce(length(w), 0), ', ' ORDER BY k) FROM n";
+    let expected = "1 0 0, 2 5 0, 3 0 0, 4 5 0, 5 0 20000, 6 5 0, 7 0 20000";
+    assert_eq!(value(&session, all).await, expected);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

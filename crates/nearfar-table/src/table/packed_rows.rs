@@ -39,11 +39,12 @@ enum Packed {
 
 impl PackedRows {
     /// More rows than these are not packed.
-    pub const ROWS_MAX: usize = 16;
+    const ROWS_MAX: usize = 16;
 
-    /// Whether rows of a table of `schema` can be packed.
-    pub fn takes(schema: &SchemaRef) -> bool {
-        Tail::takes(schema)
+    /// Whether so many rows of a table of `schema` can be packed, if their texts are short.
+    pub fn takes(schema: &SchemaRef, rows: usize) -> bool {
+        let bytes = rows * schema.fields().len() * size_of::<Packed>();
+        rows <= Self::ROWS_MAX && bytes <= FewRows::BYTES_MAX && Tail::takes(schema)
     }
 
     /// `rows` of the segment `before`, of a table of `schema` that [is taken](Self::takes), with other values in the
@@ -55,24 +56,22 @@ impl PackedRows {
         (before, rows): (&Segment, &[u32]),
         new: &[Option<ArrayRef>],
     ) -> Option<Self> {
-        if rows.len() > Self::ROWS_MAX {
-            return None;
-        }
         let are_kept = new.iter().map(Option::is_none).collect();
         let mut contents = Contents::new(schema, are_kept, rows.len());
         for (column, new) in new.iter().enumerate() {
             if let Some(new) = new {
-                (0..rows.len()).for_each(|row| contents.push(OneValue::in_array(new, row)));
+                (0..rows.len()).try_for_each(|row| contents.push(OneValue::in_array(new, row)))?;
             } else if let Some(written) = before.written() {
                 let rows = rows.iter().map(|row| *row as usize);
-                rows.for_each(|row| contents.push(written.value(column, row)));
+                let mut values = rows.map(|row| written.value(column, row));
+                values.try_for_each(|value| contents.push(value))?;
             } else {
                 let values = before.columns()[column].in_memory()?;
-                let rows = rows.iter().map(|row| *row as usize);
-                rows.for_each(|row| contents.push(values.value(row)));
+                let mut values = rows.iter().map(|row| values.value(*row as usize));
+                values.try_for_each(|value| contents.push(value))?;
             }
         }
-        contents.packed()
+        Some(Self(Arc::new(contents)))
     }
 
     /// A row with these values, one for each column of `schema`, which [is taken](Self::takes), and of its type. None
@@ -81,8 +80,11 @@ impl PackedRows {
     pub fn one<'a>(schema: &SchemaRef, values: impl Iterator<Item = OneValue<'a>>) -> Option<Self> {
         let are_kept = vec![false; schema.fields().len()];
         let mut contents = Contents::new(schema, are_kept, 1);
-        values.for_each(|value| contents.push(value));
-        contents.packed()
+        values
+            .map(|value| contents.push(value))
+            .collect::<Option<()>>()?;
+        debug_assert_eq!(contents.values.len(), contents.are_kept.len());
+        Some(Self(Arc::new(contents)))
     }
 
     /// Whether they have the values of before in a column.
@@ -126,21 +128,21 @@ impl Contents {
         }
     }
 
-    /// None where they take too much memory.
-    fn packed(self) -> Option<PackedRows> {
-        (self.bytes() <= FewRows::BYTES_MAX).then(|| PackedRows(Arc::new(self)))
-    }
-
-    fn push(&mut self, value: OneValue<'_>) {
+    /// Adds a value. None where they take too much memory with it.
+    fn push(&mut self, value: OneValue<'_>) -> Option<()> {
         self.values.push(match value {
             OneValue::Null => Packed::Null,
             OneValue::Fixed(bits) => Packed::Fixed(bits),
             OneValue::Bytes(text) => {
                 let start = self.texts.len();
+                if self.bytes() + text.len() > FewRows::BYTES_MAX {
+                    return None;
+                }
                 self.texts.extend_from_slice(text);
                 Packed::Bytes(start..self.texts.len())
             }
         });
+        Some(())
     }
 
     fn bytes(&self) -> usize {

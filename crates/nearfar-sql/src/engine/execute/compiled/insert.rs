@@ -19,10 +19,10 @@ use super::returning::Returning;
 use super::{Attempt, Outcome, has_entries, rows_for};
 use crate::engine::session::Session;
 use crate::error::EngineError;
-use crate::load::{RowWriter, added_row, packs};
+use crate::load::{AddedRow, RowWriter, added_row, packs};
 use crate::scan::provider_of;
 use nearfar_table::table::Table;
-use nearfar_table::transaction::{NewRows, Transaction};
+use nearfar_table::transaction::Transaction;
 
 /// The values of a statement at most that are not planned as what they are: a query.
 const VALUES_MAX: usize = 1 << 12;
@@ -111,11 +111,14 @@ impl GivenRows {
             return Ok(Attempt::Unknown);
         }
         transaction.check_writable("INSERT")?;
-        if let Some(rows) = self.packed(&table, parameters)? {
-            transaction.insert(&table, rows)?;
-            return Ok(Attempt::Done(Outcome::Changed("INSERT", 1)));
-        }
-        let values = self.values.evaluate(parameters)?;
+        let values = match self.packed(&table, parameters)? {
+            Some(AddedRow::Packed(rows)) => {
+                transaction.insert(&table, rows)?;
+                return Ok(Attempt::Done(Outcome::Changed("INSERT", 1)));
+            }
+            Some(AddedRow::Columns(values)) => values,
+            None => self.values.evaluate(parameters)?,
+        };
         let writer = RowWriter::new(table.clone(), session.engine().storage());
         let mut writer = writer.keeping(asked.is_some());
         writer.push(rows_for(&table, values)?)?;
@@ -131,15 +134,15 @@ impl GivenRows {
 }
 
 impl GivenRows {
-    /// The only row, which is not given back. None where it is to be made column by column.
+    /// The only row, which is not given back. None where there are several, or it is to be made column by column.
     fn packed(
         &self,
         table: &Arc<Table>,
         parameters: &[ScalarValue],
-    ) -> Result<Option<NewRows>, EngineError> {
+    ) -> Result<Option<AddedRow>, EngineError> {
         match &self.values {
             AddedValues::One(values) if self.returning.is_none() && packs(table, 1) => {
-                added_row(table, values.of_one_row(parameters)?)
+                added_row(table, &values.of_one_row(parameters)?).map(Some)
             }
             _ => Ok(None),
         }
