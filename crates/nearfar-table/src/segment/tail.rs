@@ -24,7 +24,7 @@ use super::zones::Zones;
 use crate::error::TableError;
 
 /// Bytes of the view of a text.
-pub(super) const VIEW_BYTES: usize = 16;
+const VIEW_BYTES: usize = 16;
 
 /// Bytes of a value of fixed width at most.
 const WIDTH_MAX: usize = size_of::<u128>();

@@ -131,9 +131,7 @@ impl GivenRows {
         transaction.insert(&table, rows)?;
         Ok(Attempt::Done(outcome))
     }
-}
 
-impl GivenRows {
     /// The only row, which is not given back. None where there are several, or it is to be made column by column.
     fn packed(
         &self,
