@@ -22,6 +22,9 @@ const DIGITS_MAX: usize = 39 + 128;
 const GROUP: usize = 4;
 const NEGATIVE: u16 = 0x4000;
 
+/// What a digit is worth at each place of a group.
+const PLACES: [u16; GROUP] = [1000, 100, 10, 1];
+
 /// Digits, written from the last to the first.
 struct Digits {
     bytes: [u8; DIGITS_MAX],
@@ -122,9 +125,6 @@ impl Numeric {
         kept.iter().for_each(|group| out.put_u16(*group));
     }
 }
-
-/// What a digit is worth at each place of a group.
-const PLACES: [u16; GROUP] = [1000, 100, 10, 1];
 
 impl ToSqlText for Numeric {
     fn to_sql_text(

@@ -328,11 +328,7 @@ impl RowValues {
                 Some(batch) => batch,
                 none => none.insert(self.batch(taken.clone(), rows)?),
             };
-            let value = expr.evaluate(batch)?.into_array(rows)?;
-            if rows == 1 {
-                source.keep(&value);
-            }
-            values.push(value);
+            values.push(computed((expr, source), batch)?);
         }
         Ok(values)
     }
@@ -380,9 +376,7 @@ impl RowValues {
                 Some(batch) => batch,
                 none => none.insert(self.batch(self.taken((&[], 1), parameters)?, 1)?),
             };
-            let value = expr.evaluate(batch)?.into_array(1)?;
-            source.keep(&value);
-            values.push(NewValue::Array(value));
+            values.push(NewValue::Array(computed((expr, source), batch)?));
         }
         Ok(values)
     }
@@ -445,6 +439,18 @@ impl RowValues {
         let schema = Arc::clone(&self.schema);
         Ok(RecordBatch::try_new_with_options(schema, taken, &options)?)
     }
+}
+
+/// The value of an expression over a batch of what is taken.
+fn computed(
+    (expr, source): (&Arc<dyn PhysicalExpr>, &Source),
+    batch: &RecordBatch,
+) -> Result<ArrayRef> {
+    let value = expr.evaluate(batch)?.into_array(batch.num_rows())?;
+    if batch.num_rows() == 1 {
+        source.keep(&value);
+    }
+    Ok(value)
 }
 
 impl Taken {

@@ -16,9 +16,10 @@ use crate::engine::session::Session;
 use crate::error::EngineError;
 use crate::scan::{IndexRank, best_index, is_read, provider_of, table_of};
 use crate::values::Declared;
-use nearfar_table::segment::RowSet;
+use nearfar_table::segment::{ColumnSegment, RowSet};
 use nearfar_table::table::{
-    IndexDefinition, KeyBound, KeyRange, RowId, Segment, Snapshot, Table, TableIndex, TableRules,
+    ColumnSlot, IndexDefinition, KeyBound, KeyRange, RowId, Segment, Snapshot, Table, TableIndex,
+    TableRules,
 };
 use nearfar_table::traffic::Task;
 use nearfar_table::transaction::Transaction;
@@ -175,17 +176,15 @@ impl Places {
         if segment.written().is_some() || !(is_counted || is_limited) {
             return;
         }
-        let (rows, mut read) = (RowSet::Positions(&rows), TierBytes::ZERO);
+        let rows = RowSet::Positions(&rows);
+        let mut read = is_limited.then_some(TierBytes::ZERO);
         for column in columns {
             let slot = &segment.columns()[column];
-            if is_counted {
-                slot.record(rows);
-            }
-            if let Some(in_memory) = slot.in_memory().filter(|_| is_limited) {
-                read += in_memory.bytes_read(rows);
+            if let Some(in_memory) = slot.in_memory() {
+                record((slot, &in_memory), rows, (is_counted, read.as_mut()));
             }
         }
-        if is_limited {
+        if let Some(read) = read {
             session.traffic().read(Task::Point, &read);
         }
     }
@@ -205,34 +204,23 @@ impl Places {
         let Some(in_memory) = slot.in_memory() else {
             return Ok(None);
         };
-        if is_counted {
-            slot.record(rows);
-        }
-        if let Some(read) = read {
-            *read += in_memory.bytes_read(rows);
-        }
+        record((slot, &in_memory), rows, (is_counted, read));
         let data_type = self.snapshot.schema().field(column).data_type();
         Ok(Some(in_memory.read(rows, data_type)?))
     }
 }
 
-impl Places {
-    /// The values of several columns in rows of one part. None where one is not in memory.
-    fn columns(
-        &self,
-        (part, rows): (usize, &[u32]),
-        columns: &[usize],
-        (is_counted, mut read): (bool, Option<&mut TierBytes>),
-    ) -> Result<Option<Vec<ArrayRef>>, EngineError> {
-        let mut values = Vec::with_capacity(columns.len());
-        for column in columns {
-            let rows = (part, RowSet::Positions(rows));
-            match self.column(rows, *column, (is_counted, read.as_deref_mut()))? {
-                Some(some) => values.push(some),
-                None => return Ok(None),
-            }
-        }
-        Ok(Some(values))
+/// Counts that `rows` of a column are read, in its slot if `is_counted`, and their bytes.
+fn record(
+    (slot, column): (&ColumnSlot, &ColumnSegment),
+    rows: RowSet<'_>,
+    (is_counted, read): (bool, Option<&mut TierBytes>),
+) {
+    if is_counted {
+        slot.record(rows);
+    }
+    if let Some(read) = read {
+        *read += column.bytes_read(rows);
     }
 }
 
@@ -264,26 +252,24 @@ impl FoundRows for Places {
         // To say which tiers values are on takes a lock of each column's region.
         let is_limited = session.traffic().traffic().limit().is_some();
         let mut read = is_limited.then_some(TierBytes::ZERO);
-        let mut parts: Vec<Vec<ArrayRef>> = Vec::new();
-        let mut one = None;
-        if let [(part, row)] = self.at[..] {
-            let rows = (part, &[row as u32][..]);
-            one = Some(self.columns(rows, columns, (is_counted, read.as_mut()))?);
-        } else {
-            for of_part in self.at.chunk_by(|one, next| one.0 == next.0) {
-                let rows: Vec<u32> = of_part.iter().map(|(_, row)| *row as u32).collect();
-                let rows = (of_part[0].0, &rows[..]);
-                match self.columns(rows, columns, (is_counted, read.as_mut()))? {
-                    Some(values) => parts.push(values),
+        let mut parts: Vec<Vec<ArrayRef>> = Vec::with_capacity(1);
+        for of_part in self.at.chunk_by(|one, next| one.0 == next.0) {
+            let rows: Vec<u32> = of_part.iter().map(|(_, row)| *row as u32).collect();
+            let rows = RowSet::Positions(&rows);
+            let mut values = Vec::with_capacity(columns.len());
+            for column in columns {
+                match self.column((of_part[0].0, rows), *column, (is_counted, read.as_mut()))? {
+                    Some(some) => values.push(some),
                     None => return Ok(None),
                 }
             }
+            parts.push(values);
         }
         if let Some(read) = read {
             session.traffic().read(Task::Point, &read);
         }
-        if let Some(values) = one {
-            return Ok(values);
+        if parts.len() == 1 {
+            return Ok(parts.pop());
         }
         let values = (0..columns.len()).map(|column| {
             let parts: Vec<&dyn Array> = parts.iter().map(|part| part[column].as_ref()).collect();
