@@ -297,7 +297,8 @@ pub(super) struct AddedEntries<'a>(Vec<Added<'a>>);
 
 impl<'a> AddedEntries<'a> {
     /// Adds the entries of `changes`, whose result is to be `result`. Whether a key is another row's is
-    /// looked at again where the transaction `is_late`: another one has committed since it began.
+    /// looked at again where another transaction has committed since this one began: in `late_onto`, the table
+    /// without its changes.
     ///
     /// # Errors
     /// [`IndexError`](crate::error::IndexError).
@@ -305,7 +306,7 @@ impl<'a> AddedEntries<'a> {
         &mut self,
         changes: &'a IndexChanges,
         result: &Snapshot,
-        is_late: bool,
+        late_onto: Option<&Snapshot>,
     ) -> Result<(), TableError> {
         let is_left = |change: &&IndexChange| {
             let mut left = result.indexes().iter();
@@ -315,9 +316,13 @@ impl<'a> AddedEntries<'a> {
             let index = change.index.as_ref();
             let entries = index.entries(result)?;
             for (entry, row) in &change.added {
-                let is_there = |other: RowId| other != *row && result.locate(other).is_some();
-                if is_late && entries.get(entry).any(is_there) {
-                    return Err(index.duplicate(entry).into());
+                if let Some(onto) = late_onto {
+                    // Rows that had the key before the one that has it now are gone.
+                    let has = |snapshot: &Snapshot, row| snapshot.locate(row).is_some();
+                    let other = entries.get(entry).find(|other| has(onto, *other));
+                    if other.is_some_and(|other| has(result, other)) {
+                        return Err(index.duplicate(entry).into());
+                    }
                 }
                 let inserted = entries.insert(entry, *row);
                 let before = inserted.map_err(|error| index.refused(error))?;

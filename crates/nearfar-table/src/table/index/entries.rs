@@ -1,6 +1,5 @@
 //! The entries of an index.
 
-use hashbrown::HashMap;
 use nearfar_index::placement::PlacedTree;
 use nearfar_index::{Art, Masstree, TreeError};
 use parking_lot::{Mutex, RwLock};
@@ -9,6 +8,7 @@ use std::sync::Arc;
 
 use super::definition::{IndexDefinition, IndexKind};
 use super::placed::{IndexHome, IndexStatistics, MovedTree, Nodes};
+use super::versions::Versions;
 use crate::table::row_ids::RowId;
 
 /// Calls the same method of whichever tree it is.
@@ -32,8 +32,7 @@ pub struct Entries {
     nodes: Nodes,
     /// The levels of the tree, when it had so many keys: to count them is to visit all leaves.
     levels: Mutex<Option<(usize, u32)>>,
-    /// By a row, the one before it with the same key.
-    earlier: RwLock<HashMap<RowId, RowId>>,
+    versions: RwLock<Versions>,
 }
 
 impl Entries {
@@ -51,7 +50,7 @@ impl Entries {
             tree,
             nodes,
             levels: Mutex::default(),
-            earlier: RwLock::default(),
+            versions: RwLock::default(),
         }
     }
 
@@ -68,11 +67,11 @@ impl Entries {
         let before = with_tree!(&self.tree, tree => tree.get(key));
         // First, since a reader that finds the row goes on from there.
         if let Some(before) = before {
-            self.earlier.write().insert(row, before);
+            self.versions.write().add(row, before);
         }
         let inserted = with_tree!(&self.tree, tree => tree.insert(key, row));
         self.nodes.note_insert(&self.tree);
-        inserted.inspect_err(|_| self.forget_earlier(row))
+        inserted.inspect_err(|_| self.versions.write().undo(row))
     }
 
     /// Takes back an insertion that nobody's snapshot has.
@@ -82,45 +81,24 @@ impl Entries {
             Some(before) => drop(with_tree!(&self.tree, tree => tree.insert(key, before))),
             None => drop(with_tree!(&self.tree, tree => tree.remove(key))),
         }
-        self.forget_earlier(row);
-    }
-
-    fn forget_earlier(&self, row: RowId) {
-        self.earlier.write().remove(&row);
+        self.versions.write().undo(row);
     }
 
     /// Takes out a row that no snapshot has any more, nor those before it.
     pub fn remove(&self, key: &[u8], row: RowId) {
-        let Some(last) = with_tree!(&self.tree, tree => tree.get(key)) else {
-            return;
-        };
-        if last == row {
+        let mut versions = self.versions.write();
+        match versions.after(row) {
+            Some(newer) => return versions.cut(newer),
+            None => versions.cut(row),
+        }
+        drop(versions);
+        if with_tree!(&self.tree, tree => tree.get(key)) == Some(row) {
             with_tree!(&self.tree, tree => tree.remove(key));
-            return self.cut(row);
         }
-        let newer = self
-            .versions(last)
-            .find(|version| self.before(*version) == Some(row));
-        if let Some(newer) = newer {
-            self.cut(newer);
-        }
-    }
-
-    /// Forgets all rows before `row`.
-    fn cut(&self, row: RowId) {
-        let mut earlier = self.earlier.write();
-        let mut next = earlier.remove(&row);
-        while let Some(row) = next {
-            next = earlier.remove(&row);
-        }
-    }
-
-    fn before(&self, row: RowId) -> Option<RowId> {
-        self.earlier.read().get(&row).copied()
     }
 
     fn versions(&self, last: RowId) -> impl Iterator<Item = RowId> + '_ {
-        std::iter::successors(Some(last), |row| self.before(*row))
+        std::iter::successors(Some(last), |row| self.versions.read().before(*row))
     }
 
     /// The rows that have had `key`, the last one first.
@@ -130,12 +108,13 @@ impl Entries {
         last.into_iter().flat_map(|last| self.versions(last))
     }
 
-    /// Visits keys from `from` on in their order, each with the rows that have had it.
-    pub fn scan(&self, from: &[u8], mut visit: impl FnMut(&[u8], RowId) -> ControlFlow<()>) {
-        let each = |key: &[u8], last: RowId| {
-            let mut versions = self.versions(last);
-            versions.try_for_each(|row| visit(key, row))
-        };
+    /// Visits keys from `from` on in their order, each with the rows that have had it, the last one first.
+    pub fn scan(
+        &self,
+        from: &[u8],
+        mut visit: impl FnMut(&[u8], &mut dyn Iterator<Item = RowId>) -> ControlFlow<()>,
+    ) {
+        let each = |key: &[u8], last: RowId| visit(key, &mut self.versions(last));
         self.nodes.note_use();
         with_tree!(&self.tree, tree => tree.scan(from, each));
     }

@@ -14,6 +14,7 @@ mod fixed;
 mod key;
 mod placed;
 mod range;
+mod versions;
 
 pub use definition::{IndexColumn, IndexDefinition, IndexKind, IndexRole};
 pub use key::{KEY_BYTES_MAX, KeyEncoder, Keys};
@@ -123,16 +124,15 @@ impl TableIndex {
             })?;
         }
         let (mut left, mut last) = (snapshot.rows(), None);
-        entries.scan(&[], |key, row| {
-            if snapshot.locate(row).is_none() {
-                return ControlFlow::Continue(());
-            }
-            last = Some(key.to_vec());
-            match left.checked_sub(1) {
+        entries.scan(&[], |key, rows| {
+            let found = rows.filter(|row| snapshot.locate(*row).is_some()).count();
+            match left.checked_sub(found) {
                 Some(rows) => left = rows,
-                None => return ControlFlow::Break(()),
+                None => {
+                    last = Some(key.to_vec());
+                    return ControlFlow::Break(());
+                }
             }
-            last = None;
             ControlFlow::Continue(())
         });
         match last {
@@ -364,18 +364,18 @@ impl TableIndex {
     ) -> Result<Option<Vec<(usize, usize)>>, TableError> {
         let entries = self.entries(snapshot)?;
         let own = own.take_while(|(key, _)| range.has(key));
-        let own = own.filter_map(|(_, row)| snapshot.locate(row));
+        let mut own = own.filter_map(|(_, row)| snapshot.locate(row));
         if range.is_whole_key() && self.is_alone(range.has_null()) {
-            let entered = entries.get(range.from());
-            let mut entered = entered.filter_map(|row| snapshot.locate(row));
-            return Ok(Some(entered.next().into_iter().chain(own).collect()));
+            let enter = || located(snapshot, entries.get(range.from()));
+            let found = own.next().or_else(enter);
+            return Ok(Some(found.into_iter().collect()));
         }
         let mut places: Vec<(usize, usize)> = own.collect();
-        entries.scan(range.from(), |key, row| {
+        entries.scan(range.from(), |key, rows| {
             if !range.has(key) || places.len() > rows_max {
                 return ControlFlow::Break(());
             }
-            places.extend(snapshot.locate(row));
+            places.extend(located(snapshot, rows));
             ControlFlow::Continue(())
         });
         Ok((places.len() <= rows_max).then_some(places))
@@ -395,14 +395,14 @@ impl TableIndex {
         let entries = self.entries(snapshot)?;
         let mut own = own.take_while(|(key, _)| range.has(key)).peekable();
         let mut places = Vec::new();
-        entries.scan(range.from(), |key, row| {
+        entries.scan(range.from(), |key, rows| {
             while let Some((_, row)) = own.next_if(|(own, _)| places.len() < count && *own <= key) {
                 places.extend(snapshot.locate(row));
             }
             if !range.has(key) || places.len() >= count {
                 return ControlFlow::Break(());
             }
-            places.extend(snapshot.locate(row));
+            places.extend(located(snapshot, rows));
             ControlFlow::Continue(())
         });
         let left = count.saturating_sub(places.len());
@@ -410,6 +410,11 @@ impl TableIndex {
         places.extend(own.take(left));
         Ok(places)
     }
+}
+
+/// Where the one of `rows` is that a snapshot has, of all that have had a key.
+fn located(snapshot: &Snapshot, mut rows: impl Iterator<Item = RowId>) -> Option<(usize, usize)> {
+    rows.find_map(|row| snapshot.locate(row))
 }
 
 impl fmt::Display for TableIndex {

@@ -508,8 +508,8 @@ impl Transaction {
                 return Ok(None);
             }
             let own = change.and_then(|change| change.indexes.entry(index, key));
-            let mut entered = entries.get(key).chain(own);
-            let place = entered.find_map(|row| view.locate(row));
+            let mut known = own.into_iter().chain(entries.get(key));
+            let place = known.find_map(|row| view.locate(row));
             let is_later = |row| {
                 base.locate(row).is_none()
                     && newest.is_some_and(|newest| newest.locate(row).is_some())

@@ -123,7 +123,8 @@ impl PendingCommit {
         let serialized = serializable.check(self.registration.as_ref(), &self.changes)?;
         let mut entries = AddedEntries::default();
         for (change, (result, is_late)) in self.changes.values().zip(&results) {
-            entries.add(&change.indexes, result, *is_late)?;
+            let late_onto = newest.table(&change.table).filter(|_| *is_late);
+            entries.add(&change.indexes, result, late_onto)?;
         }
         gate.pass()?;
         // Who changes nothing that is kept must not be seen before those that wait.
