@@ -5,9 +5,10 @@
 
 use std::io;
 
-use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
-use arrow::datatypes::{DataType, Decimal128Type, Int16Type, Int32Type, Int64Type};
+use arrow::datatypes::DataType;
 use bytes::{BufMut, BytesMut};
+use nearfar_sql::engine::ReadyRows;
+use nearfar_table::segment::OneValue;
 use pgwire::api::Type;
 use pgwire::api::results::{FieldFormat, FieldInfo};
 use tokio::io::AsyncWrite;
@@ -21,93 +22,91 @@ const DATA_ROW: u8 = b'D';
 /// How the values of a column are written.
 #[derive(Debug, Clone, Copy)]
 enum Form {
-    Integers,
-    IntegerTexts,
+    /// Integers of so many bytes.
+    Integers {
+        bytes: usize,
+        is_text: bool,
+    },
+    /// Decimals with so many digits behind the point.
+    Decimals {
+        scale: i8,
+        is_text: bool,
+    },
     Texts,
-    Decimals(i8),
-    DecimalTexts(i8),
 }
 
 impl Form {
     /// None for other types than those of this module.
-    fn of(array: &ArrayRef, info: &FieldInfo) -> Option<Self> {
+    fn of(data_type: &DataType, info: &FieldInfo) -> Option<Self> {
         let is_text = info.format() == FieldFormat::Text;
         let kind = info.datatype();
-        match array.data_type() {
-            DataType::Int16 if *kind == Type::INT2 => Some(Self::of_integers(is_text)),
-            DataType::Int32 if *kind == Type::INT4 => Some(Self::of_integers(is_text)),
-            DataType::Int64 if *kind == Type::INT8 => Some(Self::of_integers(is_text)),
+        let integers = |bytes| Some(Self::Integers { bytes, is_text });
+        match data_type {
+            DataType::Int16 if *kind == Type::INT2 => integers(size_of::<i16>()),
+            DataType::Int32 if *kind == Type::INT4 => integers(size_of::<i32>()),
+            DataType::Int64 if *kind == Type::INT8 => integers(size_of::<i64>()),
             DataType::Utf8View if [Type::TEXT, Type::VARCHAR].contains(kind) => Some(Self::Texts),
-            DataType::Decimal128(_, scale) if *kind == Type::NUMERIC => Some(match is_text {
-                true => Self::DecimalTexts(*scale),
-                false => Self::Decimals(*scale),
+            DataType::Decimal128(_, scale) if *kind == Type::NUMERIC => Some(Self::Decimals {
+                scale: *scale,
+                is_text,
             }),
             _ => None,
         }
     }
 
-    fn of_integers(is_text: bool) -> Self {
-        match is_text {
-            true => Self::IntegerTexts,
-            false => Self::Integers,
-        }
-    }
-
-    /// Writes a value that is not null.
-    fn write(self, array: &ArrayRef, row: usize, out: &mut BytesMut) {
-        match self {
-            Self::Integers => match array.data_type() {
-                DataType::Int16 => out.put_i16(array.as_primitive::<Int16Type>().value(row)),
-                DataType::Int32 => out.put_i32(array.as_primitive::<Int32Type>().value(row)),
-                _ => out.put_i64(array.as_primitive::<Int64Type>().value(row)),
-            },
-            Self::IntegerTexts => {
-                let value = match array.data_type() {
-                    DataType::Int16 => array.as_primitive::<Int16Type>().value(row).into(),
-                    DataType::Int32 => array.as_primitive::<Int32Type>().value(row).into(),
-                    _ => i128::from(array.as_primitive::<Int64Type>().value(row)),
-                };
-                Numeric { value, scale: 0 }.write_text(out);
-            }
-            Self::Texts => out.put_slice(array.as_string_view().value(row).as_bytes()),
-            Self::Decimals(scale) | Self::DecimalTexts(scale) => {
-                let value = array.as_primitive::<Decimal128Type>().value(row);
-                let numeric = Numeric { value, scale };
-                match self {
-                    Self::Decimals(_) => numeric.write_binary(out),
-                    _ => numeric.write_text(out),
+    /// Writes a value of its type.
+    fn write(self, value: OneValue<'_>, out: &mut BytesMut) {
+        let (numeric, is_text) = match (self, value) {
+            (Self::Texts, OneValue::Bytes(text)) => return out.put_slice(text),
+            (Self::Integers { bytes, is_text }, OneValue::Fixed(bits)) => {
+                let above = i64::BITS - 8 * bytes as u32;
+                let value = (bits as i64) << above >> above;
+                if !is_text {
+                    return out.put_int(value, bytes);
                 }
+                let value = value.into();
+                (Numeric { value, scale: 0 }, true)
             }
+            (Self::Decimals { scale, is_text }, OneValue::Fixed(bits)) => {
+                let value = bits as i128;
+                (Numeric { value, scale }, is_text)
+            }
+            _ => unreachable!("the value is of the form's type, and not null"),
+        };
+        match is_text {
+            true => numeric.write_text(out),
+            false => numeric.write_binary(out),
         }
     }
 }
 
-/// Adds the rows of `batch`, whose columns clients know as `fields`. False where a column is of another type than those of this
+/// Adds `rows`, whose columns clients know as `fields`. False where a column is of another type than those of this
 /// module, and nothing is added.
 ///
 /// # Errors
 /// A row that is longer than the protocol allows.
 pub fn add_rows<'a, W: AsyncWrite + Unpin>(
     writer: &mut Writer<W>,
-    batch: &RecordBatch,
+    rows: &ReadyRows,
     fields: impl Iterator<Item = &'a FieldInfo>,
 ) -> io::Result<bool> {
-    let columns = batch.columns().iter().zip(fields);
-    let columns = columns.map(|(array, info)| Some((array, Form::of(array, info)?)));
-    let Some(columns) = columns.collect::<Option<Vec<(&ArrayRef, Form)>>>() else {
+    let forms = rows.schema().fields().iter().zip(fields);
+    let forms = forms.map(|(field, info)| Form::of(field.data_type(), info));
+    let Some(forms) = forms.collect::<Option<Vec<Form>>>() else {
         return Ok(false);
     };
-    for row in 0..batch.num_rows() {
+    for row in 0..rows.count() {
         writer.add_message(DATA_ROW, |out| {
-            out.put_i16(columns.len() as i16);
-            for (array, form) in &columns {
-                if array.is_null(row) {
+            out.put_i16(forms.len() as i16);
+            for (column, form) in forms.iter().enumerate() {
+                let value = rows.value(column, row);
+                if value == OneValue::Null {
                     out.put_i32(-1);
                     continue;
                 }
                 let start = out.len();
                 out.put_i32(0);
-                form.write(array, row, out);
+                form.write(value, out);
                 let bytes = (out.len() - start - size_of::<i32>()) as i32;
                 out[start..][..size_of::<i32>()].copy_from_slice(&bytes.to_be_bytes());
             }
@@ -121,8 +120,10 @@ mod tests {
     use super::*;
     use crate::client::rows::Columns;
     use arrow::array::{
-        BooleanArray, Decimal128Array, Int16Array, Int32Array, Int64Array, StringViewArray,
+        ArrayRef, BooleanArray, Decimal128Array, Int16Array, Int32Array, Int64Array, RecordBatch,
+        StringViewArray,
     };
+    use nearfar_table::table::PackedRows;
     use pgwire::messages::PgWireBackendMessage;
     use proptest::prelude::*;
     use std::sync::Arc;
@@ -155,13 +156,14 @@ mod tests {
     }
 
     /// What is sent of a batch, by this module and by what writes rows of any type.
-    fn written(batch: &RecordBatch, formats: &[i16]) -> (Option<BytesMut>, BytesMut) {
-        let columns = Columns::new(&batch.schema(), formats).expect("columns");
+    fn written(rows: &ReadyRows, formats: &[i16]) -> (Option<BytesMut>, BytesMut) {
+        let columns = Columns::new(rows.schema(), formats).expect("columns");
         let mut writer = Writer::new(tokio::io::sink());
-        let is_written = add_rows(&mut writer, batch, columns.infos()).expect("short rows");
+        let is_written = add_rows(&mut writer, rows, columns.infos()).expect("short rows");
         let direct = is_written.then(|| writer.added().clone());
         let mut all = Writer::new(tokio::io::sink());
-        let mut rows = columns.rows(batch).expect("rows");
+        let batch = rows.clone().into_batch().expect("arrays");
+        let mut rows = columns.rows(&batch).expect("rows");
         while let Some(row) = rows.next_row() {
             let row = PgWireBackendMessage::DataRow(row.expect("a row"));
             all.add(&row).expect("a short row");
@@ -175,8 +177,16 @@ mod tests {
             rows in prop::collection::vec(any::<Row>(), 0..5),
             formats in prop::collection::vec(0..2_i16, 5),
         ) {
-            let (direct, all) = written(&batch(&rows), &formats);
+            let batch = batch(&rows);
+            let (direct, all) = written(&batch.clone().into(), &formats);
             prop_assert_eq!(direct, Some(all));
+            for row in 0..rows.len() {
+                let values = batch.columns().iter();
+                let values = values.map(|column| OneValue::in_array(column, row));
+                let one = PackedRows::one(batch.schema_ref(), values).expect("a short row");
+                let (direct, all) = written(&one.into(), &formats);
+                prop_assert_eq!(direct, Some(all));
+            }
         }
     }
 
@@ -184,7 +194,7 @@ mod tests {
     fn other_types_are_left_to_others() {
         let values: ArrayRef = Arc::new(BooleanArray::from(vec![true]));
         let batch = RecordBatch::try_from_iter([("b", values)]).expect("a batch");
-        let (direct, all) = written(&batch, &[]);
+        let (direct, all) = written(&batch.into(), &[]);
         assert!(direct.is_none() && !all.is_empty());
     }
 }

@@ -9,7 +9,7 @@ use futures::StreamExt;
 use futures::future::BoxFuture;
 use futures::stream::BoxStream;
 use nearfar_sql::engine::{
-    CommandTag, Immediate, Interrupt, Ran, RowStream, StatementResult, TransactionState,
+    CommandTag, Immediate, Interrupt, Ran, ReadyRows, RowStream, StatementResult, TransactionState,
     isolation_name,
 };
 use nearfar_sql::error::EngineError;
@@ -80,7 +80,7 @@ pub enum Outcome {
 
 /// All rows of a result.
 pub struct Batch {
-    rows: RecordBatch,
+    rows: ReadyRows,
     /// What the client is told when they are sent.
     tag: &'static str,
 }
@@ -88,12 +88,12 @@ pub struct Batch {
 impl Batch {
     /// The columns' names and types.
     pub fn schema(&self) -> &Schema {
-        self.rows.schema_ref()
+        self.rows.schema()
     }
 
     /// Number of rows.
     pub fn len(&self) -> usize {
-        self.rows.num_rows()
+        self.rows.count()
     }
 
     /// The same, to be sent in portions.
@@ -102,7 +102,7 @@ impl Batch {
     /// A value that can't be sent as its column is.
     pub fn into_output(self, columns: Columns) -> Result<Output, Failure> {
         Ok(Output {
-            current: Some(columns.rows(&self.rows)?),
+            current: Some(columns.rows(&as_arrays(self.rows)?)?),
             columns,
             batches: futures::stream::empty().boxed(),
             text: Arc::from(""),
@@ -409,7 +409,7 @@ impl Connection {
     /// Adds all rows of a result, and what comes behind them.
     pub fn add_batch(&mut self, columns: &Columns, batch: &Batch) -> Result<(), Ended> {
         if !add_rows(&mut self.writer, &batch.rows, columns.infos())? {
-            let mut rows = columns.rows(&batch.rows)?;
+            let mut rows = columns.rows(&as_arrays(batch.rows.clone())?)?;
             while let Some(row) = rows.next_row() {
                 self.writer.add(&PgWireBackendMessage::DataRow(row?))?;
             }
@@ -618,16 +618,18 @@ fn of_rows(mut rows: RowStream, formats: &[i16], read: &Read) -> Result<Outcome,
     let ready = rows.take_ready();
     let ready = ready.map_err(|error| Failure::of(&error, &read.text))?;
     match ready {
-        Some(rows) if rows.get_array_memory_size() <= BATCH_BYTES_MAX => {
-            Ok(Outcome::Batch(Batch { rows, tag }))
-        }
+        Some(rows) if rows.bytes() <= BATCH_BYTES_MAX => Ok(Outcome::Batch(Batch { rows, tag })),
         Some(rows) => {
-            let columns = Columns::new(rows.schema_ref(), formats)?;
+            let columns = Columns::new(rows.schema(), formats)?;
             let output = Batch { rows, tag }.into_output(columns);
             Ok(Outcome::Rows(output?))
         }
         None => Output::new(rows, formats, None, read, tag).map(Outcome::Rows),
     }
+}
+
+fn as_arrays(rows: ReadyRows) -> Result<RecordBatch, Failure> {
+    rows.into_batch().map_err(|error| Failure::of(&error, ""))
 }
 
 /// What the client of a query is told when all rows are sent.

@@ -58,7 +58,7 @@ pub use options::{EngineOptions, SessionOptions};
 pub use sequences::sequence_of;
 pub use session::Session;
 use spill::SpillFolder;
-pub use stream::{CommandTag, RowStream, StatementResult};
+pub use stream::{CommandTag, ReadyRows, RowStream, StatementResult};
 pub use variables::ClientSettings;
 
 use datafusion::execution::runtime_env::RuntimeEnv;

@@ -22,6 +22,8 @@ use crate::error::{EngineError, Panicked};
 use crate::memory::{CancelOnDrop, QueryMemory};
 use nearfar_durable::checkpoint::pooled::TablePool;
 use nearfar_durable::error::DurabilityError;
+use nearfar_table::segment::{OneValue, RowValues};
+use nearfar_table::table::PackedRows;
 use nearfar_table::transaction::Transaction;
 
 /// What a poll of a query gives.
@@ -80,7 +82,76 @@ pub struct RowStream {
 enum Batches {
     Stream(SendableRecordBatchStream),
     /// They are there, and few.
-    Ready(Option<RecordBatch>),
+    Ready(Option<ReadyRows>),
+}
+
+/// Few rows, which are there.
+#[derive(Debug, Clone)]
+pub enum ReadyRows {
+    /// As arrays.
+    Batch(RecordBatch),
+    /// Value by value.
+    Packed(PackedRows),
+}
+
+impl ReadyRows {
+    /// The columns' names and types.
+    pub fn schema(&self) -> &SchemaRef {
+        match self {
+            Self::Batch(batch) => batch.schema_ref(),
+            Self::Packed(rows) => rows.schema(),
+        }
+    }
+
+    /// How many they are.
+    pub fn count(&self) -> usize {
+        match self {
+            Self::Batch(batch) => batch.num_rows(),
+            Self::Packed(rows) => rows.rows(),
+        }
+    }
+
+    /// A value of theirs.
+    ///
+    /// # Panics
+    /// For types that no [tail](nearfar_table::segment::Tail::takes) takes.
+    pub fn value(&self, column: usize, row: usize) -> OneValue<'_> {
+        match self {
+            Self::Batch(batch) => OneValue::in_array(batch.column(column), row),
+            Self::Packed(rows) => rows.value(column, row),
+        }
+    }
+
+    /// Bytes that they take.
+    pub fn bytes(&self) -> usize {
+        match self {
+            Self::Batch(batch) => batch.get_array_memory_size(),
+            Self::Packed(rows) => rows.bytes() as usize,
+        }
+    }
+
+    /// The same as arrays.
+    ///
+    /// # Errors
+    /// Values that are not of their columns.
+    pub fn into_batch(self) -> Result<RecordBatch, EngineError> {
+        match self {
+            Self::Batch(batch) => Ok(batch),
+            Self::Packed(rows) => Ok(rows.batch()?),
+        }
+    }
+}
+
+impl From<RecordBatch> for ReadyRows {
+    fn from(batch: RecordBatch) -> Self {
+        Self::Batch(batch)
+    }
+}
+
+impl From<PackedRows> for ReadyRows {
+    fn from(rows: PackedRows) -> Self {
+        Self::Packed(rows)
+    }
 }
 
 /// The transaction of a query. What it has read counts, whether or not all rows are asked for.
@@ -142,15 +213,15 @@ impl RowStream {
     }
 
     /// Few rows that are there already, of `plan`, which has their columns.
-    pub(super) fn of_batch(
+    pub(super) fn of_ready(
         plan: Arc<dyn ExecutionPlan>,
-        batch: RecordBatch,
+        rows: ReadyRows,
         transaction: Arc<Transaction>,
         pool: Option<Arc<TablePool>>,
     ) -> Self {
         Self {
-            schema: batch.schema(),
-            batches: Batches::Ready(Some(batch)),
+            schema: Arc::clone(rows.schema()),
+            batches: Batches::Ready(Some(rows)),
             memory: None,
             plan,
             transaction: Reading(transaction),
@@ -163,15 +234,15 @@ impl RowStream {
     ///
     /// # Errors
     /// As those of the stream.
-    pub fn take_ready(&mut self) -> Result<Option<RecordBatch>, EngineError> {
-        let Batches::Ready(batch) = &mut self.batches else {
+    pub fn take_ready(&mut self) -> Result<Option<ReadyRows>, EngineError> {
+        let Batches::Ready(rows) = &mut self.batches else {
             return Ok(None);
         };
-        let Some(batch) = batch.take() else {
+        let Some(rows) = rows.take() else {
             return Ok(None);
         };
         self.transaction.0.end_reading()?;
-        self.checked(Ok(batch)).map(Some)
+        self.checked(Ok(rows)).map(Some)
     }
 
     /// Rows that are fetched of a cursor, as they come; `plan` has their columns. What main storage they are of is
@@ -197,9 +268,10 @@ impl RowStream {
     fn poll_batches(&mut self, cx: &mut Context<'_>) -> Polled {
         let batches = match &mut self.batches {
             Batches::Stream(batches) => batches,
-            Batches::Ready(batch) => {
-                let batch = batch.take().filter(|batch| batch.num_rows() > 0);
-                return Poll::Ready(batch.map(Ok));
+            Batches::Ready(rows) => {
+                let rows = rows.take().filter(|rows| rows.count() > 0);
+                let batch = rows.map(|rows| rows.into_batch().map_err(Into::into));
+                return Poll::Ready(batch);
             }
         };
         // Nothing of the stream is used after a panic.
@@ -212,13 +284,10 @@ impl RowStream {
 
     /// Rows that were read while the pool was this process's: a later owner uses its memory for
     /// something else.
-    fn checked(
-        &self,
-        batch: Result<RecordBatch, DataFusionError>,
-    ) -> Result<RecordBatch, EngineError> {
+    fn checked<T>(&self, rows: Result<T, DataFusionError>) -> Result<T, EngineError> {
         let owner = self.pool.as_ref().map_or(Ok(()), |pool| pool.check_owner());
-        let checked = match (owner, batch) {
-            (Ok(()), Ok(batch)) => return self.shown(batch),
+        let checked = match (owner, rows) {
+            (Ok(()), Ok(rows)) => return Ok(rows),
             // Whatever became of it: values that nobody has encoded are no reason to blame the query.
             (Err(by), _) => DurabilityError::fenced(&by).into(),
             (Ok(()), Err(error)) => match &self.memory {
@@ -313,6 +382,7 @@ impl Stream for RowStream {
         {
             return Poll::Ready(Some(Err(error.into())));
         }
-        next.map(|next| next.map(|batch| self.checked(batch)))
+        let shown = |batch| self.checked(batch).and_then(|batch| self.shown(batch));
+        next.map(|next| next.map(shown))
     }
 }

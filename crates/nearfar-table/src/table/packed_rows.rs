@@ -1,11 +1,14 @@
 //! Few rows of a statement, value by value.
 //!
-//! A statement that adds a row, or changes one of twenty columns of a row, has little to do with arrays of a single value
-//! for each column, which a commit writes behind others. Here values are as a tail has them, in two pieces of memory.
+//! A statement that reads or adds a row, or changes one of twenty columns of a row, has little to do with arrays of a single
+//! value for each column, which a commit writes behind others and a server sends. Here values are as a tail has them, in two
+//! pieces of memory.
 
-use arrow::array::ArrayRef;
+use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions};
 use arrow::datatypes::SchemaRef;
+use arrow::error::ArrowError;
 use std::ops::Range;
+use std::ptr;
 use std::sync::Arc;
 
 use super::segment::Segment;
@@ -61,14 +64,26 @@ impl PackedRows {
         for (column, new) in new.iter().enumerate() {
             if let Some(new) = new {
                 (0..rows.len()).try_for_each(|row| contents.push(OneValue::in_array(new, row)))?;
-            } else if let Some(written) = before.written() {
-                let rows = rows.iter().map(|row| *row as usize);
-                let mut values = rows.map(|row| written.value(column, row));
-                values.try_for_each(|value| contents.push(value))?;
             } else {
-                let values = before.columns()[column].in_memory()?;
-                let mut values = rows.iter().map(|row| values.value(*row as usize));
-                values.try_for_each(|value| contents.push(value))?;
+                contents.push_of(before, column, rows.iter().map(|row| *row as usize))?;
+            }
+        }
+        Some(Self(Arc::new(contents)))
+    }
+
+    /// The values of `columns` in these rows of segments, which are to be of `schema`, that [is taken](Self::takes). None as for
+    /// [`Self::updated`].
+    #[must_use]
+    pub fn read_of(
+        schema: &SchemaRef,
+        rows: &[(&Segment, usize)],
+        columns: &[usize],
+    ) -> Option<Self> {
+        let are_kept = vec![true; columns.len()];
+        let mut contents = Contents::new(schema, are_kept, rows.len());
+        for column in columns {
+            for rows in rows.chunk_by(|one, next| ptr::eq(one.0, next.0)) {
+                contents.push_of(rows[0].0, *column, rows.iter().map(|(_, row)| *row))?;
             }
         }
         Some(Self(Arc::new(contents)))
@@ -109,6 +124,21 @@ impl PackedRows {
         self.arrays().map(|values| heap_column(&values))
     }
 
+    /// Their columns' names and types.
+    pub fn schema(&self) -> &SchemaRef {
+        &self.0.schema
+    }
+
+    /// The same as arrays.
+    ///
+    /// # Errors
+    /// Nulls in a column that has none by the schema.
+    pub fn batch(&self) -> Result<RecordBatch, ArrowError> {
+        let rows = RecordBatchOptions::new().with_row_count(Some(self.0.rows));
+        let schema = Arc::clone(&self.0.schema);
+        RecordBatch::try_new_with_options(schema, self.arrays().collect(), &rows)
+    }
+
     /// The values of all columns.
     pub fn arrays(&self) -> impl Iterator<Item = ArrayRef> + '_ {
         let (start, len) = (0, self.0.rows);
@@ -143,6 +173,20 @@ impl Contents {
             }
         });
         Some(())
+    }
+
+    /// Adds the values of some rows of a segment. None too where they are not in memory.
+    fn push_of(
+        &mut self,
+        segment: &Segment,
+        column: usize,
+        mut rows: impl Iterator<Item = usize>,
+    ) -> Option<()> {
+        if let Some(written) = segment.written() {
+            return rows.try_for_each(|row| self.push(written.value(column, row)));
+        }
+        let values = segment.columns()[column].in_memory()?;
+        rows.try_for_each(|row| self.push(values.value(row)))
     }
 
     fn bytes(&self) -> usize {

@@ -2,7 +2,7 @@
 
 use arrow::array::{Array, ArrayRef, new_empty_array};
 use arrow::compute::{SortOptions, concat};
-use arrow::datatypes::{DataType, Field};
+use arrow::datatypes::{DataType, Field, SchemaRef};
 use datafusion::common::{Column, ScalarValue, TableReference};
 use datafusion::datasource::source_as_provider;
 use datafusion::logical_expr::utils::split_conjunction;
@@ -18,8 +18,8 @@ use crate::scan::{IndexRank, best_index, is_read, provider_of, table_of};
 use crate::values::Declared;
 use nearfar_table::segment::{ColumnSegment, RowSet};
 use nearfar_table::table::{
-    ColumnSlot, IndexDefinition, KeyBound, KeyRange, RowId, Segment, Snapshot, Table, TableIndex,
-    TableRules,
+    ColumnSlot, IndexDefinition, KeyBound, KeyRange, PackedRows, RowId, Segment, Snapshot, Table,
+    TableIndex, TableRules,
 };
 use nearfar_table::traffic::Task;
 use nearfar_table::transaction::Transaction;
@@ -100,6 +100,14 @@ pub trait FoundRows {
         columns: &[usize],
     ) -> Result<Option<Vec<ArrayRef>>, EngineError>;
 
+    /// The same packed, as rows of `schema`. None where they are to be made column by column.
+    fn packed(
+        &self,
+        session: &Session,
+        columns: &[usize],
+        schema: &SchemaRef,
+    ) -> Option<PackedRows>;
+
     /// The rows that pass `conditions`; none where the columns are not in memory.
     ///
     /// # Errors
@@ -167,21 +175,25 @@ impl Places {
     }
 
     /// Counts that values of `columns` were read, one by one.
-    pub fn count(&self, session: &Session, columns: impl Iterator<Item = usize>) {
-        let Some((segment, rows)) = self.in_one_segment() else {
-            return;
-        };
+    pub fn count(&self, session: &Session, columns: impl Iterator<Item = usize> + Clone) {
         let is_counted = session.counts_accesses();
         let is_limited = session.traffic().traffic().limit().is_some();
-        if segment.written().is_some() || !(is_counted || is_limited) {
+        if !(is_counted || is_limited) {
             return;
         }
-        let rows = RowSet::Positions(&rows);
         let mut read = is_limited.then_some(TierBytes::ZERO);
-        for column in columns {
-            let slot = &segment.columns()[column];
-            if let Some(in_memory) = slot.in_memory() {
-                record((slot, &in_memory), rows, (is_counted, read.as_mut()));
+        for of_part in self.at.chunk_by(|one, next| one.0 == next.0) {
+            let segment = &self.snapshot.parts()[of_part[0].0].segment;
+            if segment.written().is_some() {
+                continue;
+            }
+            let rows: Vec<u32> = of_part.iter().map(|(_, row)| *row as u32).collect();
+            for column in columns.clone() {
+                let slot = &segment.columns()[column];
+                if let Some(in_memory) = slot.in_memory() {
+                    let rows = RowSet::Positions(&rows);
+                    record((slot, &in_memory), rows, (is_counted, read.as_mut()));
+                }
             }
         }
         if let Some(read) = read {
@@ -276,6 +288,24 @@ impl FoundRows for Places {
             Ok(concat(&parts)?)
         });
         values.collect::<Result<_, EngineError>>().map(Some)
+    }
+
+    fn packed(
+        &self,
+        session: &Session,
+        columns: &[usize],
+        schema: &SchemaRef,
+    ) -> Option<PackedRows> {
+        if !PackedRows::takes(schema, self.at.len()) {
+            return None;
+        }
+        let parts = self.snapshot.parts();
+        let rows = self.at.iter();
+        let rows = rows.map(|(part, row)| (parts[*part].segment.as_ref(), *row));
+        let rows: Vec<(&Segment, usize)> = rows.collect();
+        let packed = PackedRows::read_of(schema, &rows, columns)?;
+        self.count(session, columns.iter().copied());
+        Some(packed)
     }
 }
 

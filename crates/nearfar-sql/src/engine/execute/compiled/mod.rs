@@ -30,7 +30,7 @@ use std::sync::Arc;
 use super::counted;
 use super::plan::shown_schema;
 use crate::engine::session::Session;
-use crate::engine::stream::{RowStream, StatementResult};
+use crate::engine::stream::{ReadyRows, RowStream, StatementResult};
 use crate::error::EngineError;
 use crate::sql::{RowLocking, Statement};
 pub(super) use expressions::{RowValues, with_types};
@@ -65,7 +65,7 @@ enum Work {
 /// What a statement has done.
 enum Outcome {
     /// It gives these rows.
-    Rows(RecordBatch),
+    Rows(ReadyRows),
     /// It has changed rows.
     Changed(&'static str, u64),
     /// It has changed rows and gives this back of them.
@@ -290,7 +290,7 @@ impl Session {
         parameters: &[ScalarValue],
     ) -> Result<Attempt, EngineError> {
         match &compiled.work {
-            Work::Constant(row) => Ok(Attempt::Done(Outcome::Rows(row.clone()))),
+            Work::Constant(row) => Ok(Attempt::Done(Outcome::Rows(row.clone().into()))),
             Work::Rows(rows) => {
                 let schema = compiled.plan.schema();
                 rows.run(self, transaction, parameters, &schema)
@@ -305,14 +305,14 @@ impl Session {
         outcome: Outcome,
         transaction: Arc<Transaction>,
     ) -> StatementResult {
-        let (command, batch) = match outcome {
-            Outcome::Rows(batch) => ("SELECT", batch),
-            Outcome::Returned(command, batch) => (command, batch),
+        let (command, rows) = match outcome {
+            Outcome::Rows(rows) => ("SELECT", rows),
+            Outcome::Returned(command, batch) => (command, batch.into()),
             Outcome::Changed(command, rows) => return counted(command, rows),
         };
         let plan = Arc::clone(&compiled.plan);
         let pool = self.engine().pool().cloned();
-        let rows = RowStream::of_batch(plan, batch, transaction, pool);
+        let rows = RowStream::of_ready(plan, rows, transaction, pool);
         StatementResult::Rows(rows.of_command(command))
     }
 }

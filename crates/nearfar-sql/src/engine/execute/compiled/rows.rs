@@ -37,6 +37,8 @@ pub struct KeyedWork {
     joins: Option<Joins>,
     /// What is asked for, or the rows' new values.
     values: Values,
+    /// The columns that are asked for, where rows are read and nothing is computed of them.
+    asked: Option<Vec<usize>>,
     /// The new values of columns that get others than they have, where not all do.
     changed: Option<ChangedColumns>,
     order: Option<Order>,
@@ -233,6 +235,10 @@ impl KeyedWork {
             Some(totals) => Values::Totals(Totals::of(state, totals, &typed.exprs, schema)?),
             None => Values::Each(RowValues::of(state, &typed.exprs, schema)?),
         };
+        let asked = match &values {
+            Values::Each(values) if raw.verb == Verb::Read => values.plain_columns(),
+            _ => None,
+        };
         let order = Order::of(state, &typed, schema)?;
         let limit = match raw.limit {
             Some(limit) => Some(Limit::of(limit)?),
@@ -260,6 +266,7 @@ impl KeyedWork {
         };
         Some(Self {
             verb: raw.verb,
+            asked,
             changed,
             lock: locking.map(|locking| (locking.wait, locking.mode)),
             conditions,
@@ -414,9 +421,16 @@ impl KeyedWork {
             places.keep(&first);
         }
         let count = places.len();
+        if let Some(asked) = &self.asked
+            && count <= limit
+            && (count <= 1 || self.order.is_none())
+            && let Some(packed) = places.packed(session, asked, schema)
+        {
+            return Ok(Attempt::Done(Outcome::Rows(packed.into())));
+        }
         if count == 0 && matches!(self.values, Values::Each(_)) {
             let none = RecordBatch::new_empty(Arc::clone(schema));
-            return Ok(Attempt::Done(Outcome::Rows(none)));
+            return Ok(Attempt::Done(Outcome::Rows(none.into())));
         }
         let Some(columns) = places.values(session, columns)? else {
             return Ok(Attempt::Unknown);
@@ -438,7 +452,7 @@ impl KeyedWork {
             true => batch.slice(0, limit),
             false => batch,
         };
-        Ok(Attempt::Done(Outcome::Rows(batch)))
+        Ok(Attempt::Done(Outcome::Rows(batch.into())))
     }
 
     fn update(

@@ -2,6 +2,8 @@
 
 use arrow::array::{ArrayRef, UInt32Array};
 use arrow::compute::take;
+use arrow::datatypes::SchemaRef;
+use nearfar_table::table::PackedRows;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -108,5 +110,9 @@ impl FoundRows for JoinedPlaces {
             }
         }
         Ok(values.into_iter().collect())
+    }
+
+    fn packed(&self, _: &Session, _: &[usize], _: &SchemaRef) -> Option<PackedRows> {
+        None
     }
 }
