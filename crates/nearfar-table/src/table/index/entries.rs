@@ -97,8 +97,16 @@ impl Entries {
         }
     }
 
+    /// `last` and the rows before it, each looked for when it is asked for: mostly the first is enough.
     fn versions(&self, last: RowId) -> impl Iterator<Item = RowId> + '_ {
-        std::iter::successors(Some(last), |row| self.versions.read().before(*row))
+        let mut known = None;
+        std::iter::from_fn(move || {
+            known = match known {
+                None => Some(last),
+                Some(row) => Some(self.versions.read().before(row)?),
+            };
+            known
+        })
     }
 
     /// The rows that have had `key`, the last one first.
