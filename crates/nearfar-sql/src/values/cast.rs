@@ -211,6 +211,16 @@ fn to_integers(array: &ArrayRef, target: &DataType) -> Result<ArrayRef> {
 
 fn to_decimals(array: &ArrayRef, precision: u8, scale: i8) -> Result<ArrayRef> {
     let target = DataType::Decimal128(precision, scale);
+    if let Some(decimals) = array.as_primitive_opt::<Decimal128Type>()
+        && decimals.scale() == scale
+    {
+        let fit = decimals.validate_decimal_precision(precision);
+        fit.map_err(|_| overflow(&target))?;
+        let same = decimals
+            .clone()
+            .with_precision_and_scale(precision, scale)?;
+        return Ok(Arc::new(same));
+    }
     if !matches!(array.data_type(), DataType::Float32 | DataType::Float64) {
         return Ok(strict_cast(array, &target).map_err(|_| overflow(&target))?);
     }
@@ -323,4 +333,22 @@ fn integer(text: &str, target: &DataType) -> Result<i64, ValueError> {
     trimmed.parse().map_err(|_| {
         ValueError::out_of_range(format!("value \"{text}\" for type {}", type_name(target)))
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use arrow::array::Decimal128Array;
+
+    #[test]
+    fn decimals_of_as_many_digits_are_checked_and_stay_what_they_are() {
+        let given = Decimal128Array::from(vec![Some(-12_345), None, Some(1)]);
+        let given = given.with_precision_and_scale(38, 2).expect("a type");
+        let given: ArrayRef = Arc::new(given);
+        let wide = DataType::Decimal128(5, 2);
+        let expected = strict_cast(&given, &wide).expect("they fit");
+        assert_eq!(&cast(&given, &wide).expect("they fit"), &expected);
+        let error = cast(&given, &DataType::Decimal128(4, 2)).expect_err("one does not fit");
+        assert!(error.to_string().contains("numeric value"), "{error}");
+    }
 }
