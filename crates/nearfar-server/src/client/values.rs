@@ -1,8 +1,12 @@
 //! Values of parameters, from PostgreSQL's text and binary forms.
 
-use arrow::datatypes::{DataType, Date32Type, IntervalMonthDayNanoType, IntervalUnit, TimeUnit};
+use arrow::datatypes::{
+    DataType, Date32Type, Decimal128Type, DecimalType, IntervalMonthDayNanoType, IntervalUnit,
+    TimeUnit,
+};
 use arrow_pg::datatypes::into_pg_type;
 use bytes::{Buf, Bytes};
+use datafusion::error::DataFusionError;
 use datafusion::scalar::ScalarValue;
 use datafusion::sql::sqlparser::ast::{
     ArrayElemTypeDef, DataType as SqlType, ExactNumberInfo, TimezoneInfo,
@@ -20,6 +24,10 @@ pub struct Parameter {
     pub kind: Type,
     /// As the statement needs it, where its place tells.
     wanted: Option<DataType>,
+    /// Of what it is an array, if it is one.
+    element: Option<Type>,
+    /// As it is read.
+    target: Option<DataType>,
 }
 
 impl Parameter {
@@ -37,16 +45,22 @@ impl Parameter {
             let kind = given
                 .or_else(|| wanted.as_ref().and_then(|wanted| into_pg_type(wanted).ok()))
                 .unwrap_or(Type::TEXT);
-            Self { kind, wanted }
+            Self::new(kind, wanted)
         };
         (0..count).map(one).collect()
     }
 
     /// What the values of a column are, which clients know as `kind`.
     pub fn of_column(kind: &Type, column: &DataType) -> Self {
+        Self::new(kind.clone(), Some(column.clone()))
+    }
+
+    fn new(kind: Type, wanted: Option<DataType>) -> Self {
         Self {
-            kind: kind.clone(),
-            wanted: Some(column.clone()),
+            element: element_of(&kind),
+            target: wanted.clone().or_else(|| natural(&kind)),
+            kind,
+            wanted,
         }
     }
 
@@ -61,22 +75,20 @@ impl Parameter {
     /// # Errors
     /// A value that is none of the parameter's type.
     pub fn read(&self, value: Option<&Bytes>, is_text: bool) -> Result<ScalarValue, Failure> {
-        let natural = natural(&self.kind);
-        let target = self.wanted.as_ref().or(natural.as_ref());
+        let target = self.target.as_ref();
         let Some(bytes) = value else {
             let null = ScalarValue::try_from(target.unwrap_or(&DataType::Utf8));
             return null.map_err(|error| self.refuse(state::INVALID_PARAMETER_VALUE, &error));
         };
-        let read = match (element_of(&self.kind), is_text) {
-            (Some(element), _) => self.read_array(&element, bytes, is_text)?,
+        let read = match (&self.element, is_text) {
+            (Some(element), _) => self.read_array(element, bytes, is_text)?,
             (None, true) => self.read_text(bytes, target)?,
             (None, false) => self.read_binary(bytes.clone())?,
         };
         let read = match &self.wanted {
-            Some(wanted) if read.data_type() != *wanted => read
-                .cast_to(wanted)
+            Some(wanted) => of_type(read, wanted)
                 .map_err(|error| self.refuse(state::INVALID_TEXT_REPRESENTATION, &error))?,
-            _ => read,
+            None => read,
         };
         // Zeros are not negative.
         Ok(match read {
@@ -117,10 +129,7 @@ impl Parameter {
             false => binary_elements(bytes.clone()),
         };
         let elements = elements.ok_or_else(|| self.refuse(code, &why))?;
-        let one = Self {
-            kind: element.clone(),
-            wanted: None,
-        };
+        let one = Self::new(element.clone(), None);
         let values = elements
             .iter()
             .map(|value| one.read(value.as_ref(), is_text));
@@ -222,6 +231,22 @@ impl Parameter {
             }
             _ => return Err(wrong()),
         })
+    }
+}
+
+/// A value as one of another type, without the kernels that cast columns where it is a text or a decimal of as many digits
+/// behind the point.
+fn of_type(value: ScalarValue, wanted: &DataType) -> Result<ScalarValue, DataFusionError> {
+    match (value, wanted) {
+        (ScalarValue::Utf8(text), DataType::Utf8View) => Ok(ScalarValue::Utf8View(text)),
+        (
+            ScalarValue::Decimal128(Some(value), _, given),
+            DataType::Decimal128(precision, scale),
+        ) if given == *scale && Decimal128Type::is_valid_decimal_precision(value, *precision) => {
+            Ok(ScalarValue::Decimal128(Some(value), *precision, *scale))
+        }
+        (value, wanted) if value.data_type() == *wanted => Ok(value),
+        (value, wanted) => value.cast_to(wanted),
     }
 }
 
@@ -441,6 +466,17 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn decimals_are_those_that_kernels_make(
+            value in prop_oneof![-2000..2000_i128, any::<i128>()],
+            (given, precision, scale) in (0..5_i8, 5..=38_u8, 0..5_i8),
+        ) {
+            let value = ScalarValue::Decimal128(Some(value), 38, given);
+            let wanted = DataType::Decimal128(precision, scale);
+            let (read, cast) = (of_type(value.clone(), &wanted), value.cast_to(&wanted));
+            prop_assert_eq!(read.ok(), cast.ok());
+        }
+
         #[test]
         fn no_bytes_make_it_panic(
             kind in prop::sample::select(vec![
