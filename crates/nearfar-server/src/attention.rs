@@ -2,7 +2,8 @@
 //!
 //! A thread that sleeps is woken by the kernel, which takes longer than a small statement. A client that
 //! asks again as soon as it is answered is waited for awake, by one connection at a time, and only
-//! while no statement needs the processor.
+//! while no statement needs the processor and its thread serves few clients: with many, there is always one
+//! to serve, here or on the machine's other processors.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};

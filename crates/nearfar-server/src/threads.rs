@@ -20,7 +20,8 @@ use tokio::task::{JoinHandle, JoinSet};
 use crate::WORKER_STACK_BYTES;
 
 /// So many clients each have half of the threads before the other half serves any. On a machine that runs its clients
-/// too, threads that few clients keep busy take its processors and are woken for every message.
+/// too, threads that few clients keep busy take its processors and are woken for every message, and threads that wait
+/// awake for one of many clients take them from the others.
 const CLIENTS_OF_FIRST: usize = 4;
 
 /// A thread with so many clients is crowded: several have mostly sent something by the time that one is answered.
@@ -60,6 +61,11 @@ impl Seat {
     /// Whether the thread serves no other client than who asks.
     pub fn is_only(&self) -> bool {
         self.clients() == 1
+    }
+
+    /// Whether the thread has so few clients that it may wait awake for one.
+    pub fn has_few(&self) -> bool {
+        self.clients() < CLIENTS_OF_FIRST
     }
 
     /// Whether the thread is crowded, by one client less where rows were changed for one, which takes longer than a
@@ -222,9 +228,11 @@ mod tests {
     fn changes_crowd_a_thread_with_fewer_clients() {
         let seat = Seat::default();
         let mut clients = vec![seat.clone()];
-        assert!(seat.is_only() && !seat.is_crowded(true));
+        assert!(seat.is_only() && seat.has_few() && !seat.is_crowded(true));
+        clients.resize(CLIENTS_OF_FIRST - 1, seat.clone());
+        assert!(seat.has_few());
         clients.resize(CROWD - 1, seat.clone());
-        assert!(seat.is_crowded(true) && !seat.is_crowded(false));
+        assert!(seat.is_crowded(true) && !seat.is_crowded(false) && !seat.has_few());
         clients.push(seat.clone());
         assert!(seat.is_crowded(false));
     }

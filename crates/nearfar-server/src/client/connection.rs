@@ -178,7 +178,7 @@ impl Connection {
         if let Some(next) = self.reader.take().transpose() {
             return Some(next);
         }
-        if shared.metrics.busy.get() > 0 {
+        if shared.metrics.busy.get() > 0 || !self.seat.has_few() {
             return None;
         }
         let turn = shared.watch.begin(&mut self.punctuality)?;
