@@ -54,7 +54,7 @@ impl Form {
         }
     }
 
-    /// Writes a value of its type.
+    /// Writes a value of its type that is not null.
     fn write(self, value: OneValue<'_>, out: &mut BytesMut) {
         let (numeric, is_text) = match (self, value) {
             (Self::Texts, OneValue::Bytes(text)) => return out.put_slice(text),

@@ -7,8 +7,8 @@
 use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions};
 use arrow::datatypes::SchemaRef;
 use arrow::error::ArrowError;
+use std::iter::once;
 use std::ops::Range;
-use std::ptr;
 use std::sync::Arc;
 
 use super::segment::Segment;
@@ -23,7 +23,7 @@ pub struct PackedRows(Arc<Contents>);
 #[derive(Debug)]
 struct Contents {
     schema: SchemaRef,
-    /// Whether a column has the values of rows that were there before.
+    /// Whether a column has the values of rows that were there before; nothing where none has.
     are_kept: Vec<bool>,
     /// The values of the first column, then those of the next.
     values: Vec<Packed>,
@@ -74,17 +74,15 @@ impl PackedRows {
     /// The values of `columns` in these rows of segments, which are to be of `schema`, that [is taken](Self::takes). None as for
     /// [`Self::updated`].
     #[must_use]
-    pub fn read_of(
+    pub fn read_of<'a>(
         schema: &SchemaRef,
-        rows: &[(&Segment, usize)],
+        rows: impl ExactSizeIterator<Item = (&'a Segment, usize)> + Clone,
         columns: &[usize],
     ) -> Option<Self> {
-        let are_kept = vec![true; columns.len()];
-        let mut contents = Contents::new(schema, are_kept, rows.len());
+        let mut contents = Contents::new(schema, Vec::new(), rows.len());
         for column in columns {
-            for rows in rows.chunk_by(|one, next| ptr::eq(one.0, next.0)) {
-                contents.push_of(rows[0].0, *column, rows.iter().map(|(_, row)| *row))?;
-            }
+            let mut rows = rows.clone();
+            rows.try_for_each(|(segment, row)| contents.push_of(segment, *column, once(row)))?;
         }
         Some(Self(Arc::new(contents)))
     }
@@ -93,18 +91,17 @@ impl PackedRows {
     /// where they are too long.
     #[must_use]
     pub fn one<'a>(schema: &SchemaRef, values: impl Iterator<Item = OneValue<'a>>) -> Option<Self> {
-        let are_kept = vec![false; schema.fields().len()];
-        let mut contents = Contents::new(schema, are_kept, 1);
+        let mut contents = Contents::new(schema, Vec::new(), 1);
         values
             .map(|value| contents.push(value))
             .collect::<Option<()>>()?;
-        debug_assert_eq!(contents.values.len(), contents.are_kept.len());
+        debug_assert_eq!(contents.values.len(), schema.fields().len());
         Some(Self(Arc::new(contents)))
     }
 
     /// Whether they have the values of before in a column.
     pub fn keeps(&self, column: usize) -> bool {
-        self.0.are_kept[column]
+        self.0.are_kept.get(column) == Some(&true)
     }
 
     /// Bytes that they take.
@@ -142,7 +139,8 @@ impl PackedRows {
     /// The values of all columns.
     pub fn arrays(&self) -> impl Iterator<Item = ArrayRef> + '_ {
         let (start, len) = (0, self.0.rows);
-        (0..self.0.are_kept.len()).map(move |column| self.read(column, RowSet::Run { start, len }))
+        (0..self.0.schema.fields().len())
+            .map(move |column| self.read(column, RowSet::Run { start, len }))
     }
 }
 
@@ -151,7 +149,7 @@ impl Contents {
     fn new(schema: &SchemaRef, are_kept: Vec<bool>, rows: usize) -> Self {
         Self {
             schema: Arc::clone(schema),
-            values: Vec::with_capacity(are_kept.len() * rows),
+            values: Vec::with_capacity(schema.fields().len() * rows),
             are_kept,
             rows,
             texts: Vec::new(),

@@ -302,8 +302,7 @@ impl FoundRows for Places {
         let parts = self.snapshot.parts();
         let rows = self.at.iter();
         let rows = rows.map(|(part, row)| (parts[*part].segment.as_ref(), *row));
-        let rows: Vec<(&Segment, usize)> = rows.collect();
-        let packed = PackedRows::read_of(schema, &rows, columns)?;
+        let packed = PackedRows::read_of(schema, rows, columns)?;
         self.count(session, columns.iter().copied());
         Some(packed)
     }
