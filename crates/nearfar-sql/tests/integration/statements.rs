@@ -169,3 +169,29 @@ async fn distinct_from_binds_more_than_and_and_or() {
         assert_eq!(found, expected, "{sql}");
     }
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn rows_that_are_added_have_subqueries() {
+    let session = two_tiers().session();
+    run(&session, "CREATE TABLE t (a INT PRIMARY KEY, b INT)").await;
+    run(&session, "INSERT INTO t VALUES (1, 5)").await;
+    let next = "(SELECT max(a) + 1 FROM t)";
+    run(
+        &session,
+        &format!("INSERT INTO t VALUES ({next}, 6), (9, DEFAULT)"),
+    )
+    .await;
+    run(
+        &session,
+        &format!("PREPARE add AS INSERT INTO t VALUES ({next}, $1); EXECUTE add (7)"),
+    )
+    .await;
+    run(
+        &session,
+        "INSERT INTO t (b, a) VALUES ((SELECT max(b) FROM t), 1)
+         ON CONFLICT (a) DO UPDATE SET b = excluded.b + 1",
+    )
+    .await;
+    let all = "SELECT string_agg(a || ':' || coalesce(b::varchar, '-'), ' ' ORDER BY a) FROM t";
+    assert_eq!(value(&session, all).await, "1:8 2:6 9:- 10:7");
+}

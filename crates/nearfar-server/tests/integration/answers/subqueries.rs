@@ -222,6 +222,22 @@ const SUBQUERIES: &[Answer] = &[
         "SELECT (SELECT max(v) FROM u WHERE u.k <= q.a) FROM (SELECT a FROM t ORDER BY b LIMIT 2) q ORDER BY 1",
         "100\n201",
     ),
+    (
+        "SELECT a, (SELECT k FROM u WHERE u.k = t.a LIMIT 1) FROM t ORDER BY 1,2",
+        "1|1\n2|2\n2|2\n3|\n|",
+    ),
+    (
+        "SELECT a FROM t WHERE (SELECT u.k + 1 FROM u WHERE u.k = t.a LIMIT 1) = 3 ORDER BY 1",
+        "2\n2",
+    ),
+    (
+        "VALUES ((SELECT 1), (SELECT max(v) FROM u)), (5, 6), (7, 8)",
+        "1|201\n5|6\n7|8",
+    ),
+    (
+        "SELECT x, y FROM (VALUES (1, 'a'), ((SELECT min(v) FROM u), NULL)) AS n (x, y) ORDER BY x",
+        "1|a\n7|",
+    ),
 ];
 
 #[tokio::test(flavor = "multi_thread")]

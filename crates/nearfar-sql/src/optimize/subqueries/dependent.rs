@@ -10,7 +10,7 @@ use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{
     Distinct, Expr, ExprFunctionExt, FetchType, JoinType, Limit, LogicalPlan, LogicalPlanBuilder,
-    SkipType, SortExpr, lit, when,
+    SkipType, SortExpr, WindowFrame, WindowFrameBound, WindowFrameUnits, lit, when,
 };
 use datafusion::scalar::ScalarValue;
 use std::sync::Arc;
@@ -311,6 +311,7 @@ impl Domain {
         let numbered = row_number()
             .partition_by(columns(keys.clone()).collect())
             .order_by(order)
+            .window_frame(rows_so_far())
             .build()?
             .alias(number.as_str());
         let kept = plan.schema().columns();
@@ -326,6 +327,12 @@ impl Domain {
             .build()?;
         Ok(Some(Dependent { plan, keys }))
     }
+}
+
+/// The frame of a row's number, which may be one of rows in no order.
+fn rows_so_far() -> WindowFrame {
+    let start = WindowFrameBound::Preceding(ScalarValue::UInt64(None));
+    WindowFrame::new_bounds(WindowFrameUnits::Rows, start, WindowFrameBound::CurrentRow)
 }
 
 /// A join on values of which nulls are equal to each other.

@@ -7,16 +7,17 @@
 //! | `EXISTS` and `IN` elsewhere | nowhere but within `OR`s of a filter, where no null can come of it |
 //! | one that stands for a value | where it refers to no outer query, or aggregates what is equal to values of it |
 //!
-//! Everything else becomes a join here, before types are coerced: `x IN (query)` a `CASE` of `EXISTS`
-//! ([`membership`]), and what refers to the outer query a query of the *domain*, the distinct values that
-//! it refers to ([`dependent`]), which the outer query is joined with (T. Neumann and A. Kemper,
-//! "Unnesting Arbitrary Queries", BTW 2015).
+//! Rows of `VALUES` that have subqueries become queries ([`rows`]), as nothing else evaluates them. Everything else becomes
+//! a join here, before types are coerced: `x IN (query)` a `CASE` of `EXISTS` ([`membership`]), and what refers to the outer
+//! query a query of the *domain*, the distinct values that it refers to ([`dependent`]), which the outer query is joined with
+//! (T. Neumann and A. Kemper, "Unnesting Arbitrary Queries", BTW 2015).
 
 mod dependent;
 mod joins;
 mod membership;
 mod node;
 mod outer;
+mod rows;
 mod shape;
 mod single;
 

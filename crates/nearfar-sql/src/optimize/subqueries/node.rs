@@ -12,7 +12,7 @@ use datafusion::logical_expr::{
 use std::sync::Arc;
 
 use super::shape::{Place, is_left};
-use super::{dependent, has_subquery, membership, replaced, single, subquery, unique};
+use super::{dependent, has_subquery, membership, replaced, rows, single, subquery, unique};
 
 /// Makes joins of the subqueries of an operator that are not left to DataFusion.
 pub(super) fn rewrite(node: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
@@ -23,6 +23,10 @@ pub(super) fn rewrite(node: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
         | LogicalPlan::Window(_)
         | LogicalPlan::Sort(_) => one_input(node),
         LogicalPlan::Join(_) => filter_of_join(node),
+        LogicalPlan::Values(values) => Ok(match rows::as_queries(&values)? {
+            Some(queries) => Transformed::yes(queries),
+            None => Transformed::no(LogicalPlan::Values(values)),
+        }),
         other => Ok(Transformed::no(other)),
     }
 }
