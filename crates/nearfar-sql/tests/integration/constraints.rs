@@ -520,6 +520,48 @@ async fn transactions_wait_for_each_other_where_rows_refer() {
     assert!(message.contains("run the transaction again"), "{message}");
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_reads_old_rows_may_refer_to_rows_that_others_have_changed() {
+    let (engine, one) = with_families("").await;
+    let late = engine.session();
+    let begin = "BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM p";
+    run(&late, begin).await;
+    run(&one, "UPDATE p SET v = v + 1 WHERE id < 3").await;
+    run(&late, "INSERT INTO c VALUES (30, 1), (31, 3), (32, NULL)").await;
+    run(&late, "UPDATE c SET p = 2 WHERE id = 1; COMMIT").await;
+    assert_eq!(children(&one).await, "1:2 2:2 3:2 4:- 30:1 31:3 32:-");
+
+    run(&late, begin).await;
+    run(
+        &one,
+        "DELETE FROM c WHERE p = 3; DELETE FROM p WHERE id = 3",
+    )
+    .await;
+    run(&one, "UPDATE p SET v = v + 1 WHERE id = 1").await;
+    let message = error(&late, "INSERT INTO c VALUES (33, 1), (34, 3)").await;
+    assert!(message.contains("run the transaction again"), "{message}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn changes_of_rows_that_many_refer_to_are_no_conflict() {
+    let (engine, session) = with_families("").await;
+    let workers = (0..8).map(|worker| {
+        let session = engine.session();
+        tokio::spawn(async move {
+            for _ in 0..100 {
+                let own = format!("BEGIN; UPDATE c SET p = 1 WHERE id = {worker}");
+                run(&session, &own).await;
+                run(&session, "UPDATE p SET v = v + 1 WHERE id = 1; COMMIT").await;
+            }
+        })
+    });
+    for worker in workers.collect::<Vec<_>>() {
+        let ended = timeout(PATIENCE * 6, worker).await;
+        ended.expect("no hang").expect("no conflict");
+    }
+    assert_eq!(value(&session, "SELECT v FROM p WHERE id = 1").await, "810");
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn no_row_is_left_alone_by_sessions_beside_each_other() {
     let engine = engine();

@@ -35,31 +35,19 @@ impl Transaction {
         !rows.iter().all(is_known)
     }
 
-    /// Refuses to go on where others have deleted one of these rows of a table, which the transaction reads.
-    ///
-    /// # Errors
-    /// [`TransactionError::Conflict`].
-    pub fn check_there(
-        &self,
-        table: &Table,
-        mut rows: impl Iterator<Item = RowId>,
-    ) -> Result<(), TransactionError> {
+    /// By row, whether others have deleted or changed it, of rows of a table that the transaction reads. Those that it has
+    /// added itself are its own.
+    pub fn are_replaced(&self, table: &Table, rows: &[Option<RowId>]) -> Vec<bool> {
         let (read, visible) = (Arc::clone(&self.read.lock()), self.database.snapshot());
         if Arc::ptr_eq(&read, &visible) {
-            return Ok(());
+            return vec![false; rows.len()];
         }
         let (base, newest) = (read.table(table), visible.table(table));
-        // Rows that it has added itself are in neither.
-        let is_gone = |row: RowId| {
+        let is_replaced = |row: RowId| {
             let was_there = base.is_some_and(|base| base.locate(row).is_some());
             was_there && newest.is_none_or(|newest| newest.locate(row).is_none())
         };
-        match rows.any(is_gone) {
-            true => Err(TransactionError::Conflict {
-                table: table.name().to_owned(),
-            }),
-            false => Ok(()),
-        }
+        rows.iter().map(|row| row.is_some_and(is_replaced)).collect()
     }
 
     /// What its statements have done since this was asked for to tables that take part in foreign keys.

@@ -261,9 +261,17 @@ impl Session {
                 }
                 found => found?,
             };
-            let places = found.iter().flatten();
-            let rows = places.map(|(part, row)| of_parent.parts()[*part].ids.id(*row));
-            transaction.check_there(&parent, rows)?;
+            let row_of = |(part, row): (usize, usize)| of_parent.parts()[part].ids.id(row);
+            let rows: Vec<Option<RowId>> = found.iter().map(|at| at.map(row_of)).collect();
+            let replaced = transaction.are_replaced(&parent, &rows);
+            if replaced.contains(&true) && !self.are_there(&parent, reference, &values, &replaced)? {
+                transaction.refresh()?;
+                if transaction.isolation() == Isolation::ReadCommitted {
+                    yield_now().await;
+                    continue;
+                }
+                return Err(conflict(&parent));
+            }
             let mut each = keys.iter().zip(found);
             return match each.find(|((_, has_null), place)| !has_null && place.is_none()) {
                 Some(((key, _), _)) => {
@@ -272,6 +280,30 @@ impl Session {
                 }
                 None => Ok(()),
             };
+        }
+    }
+
+    /// Whether rows with those of the keys that are `asked` for are among all that was committed: others may have changed
+    /// what else such a row has, but nobody takes a key that is locked.
+    fn are_there(
+        &self,
+        parent: &Arc<Table>,
+        reference: &Reference,
+        values: &[ArrayRef],
+        asked: &[bool],
+    ) -> Result<bool, EngineError> {
+        loop {
+            let reader = Transaction::of_reader(self.engine().database());
+            let (index, keys) = parent_keys(&reader.snapshot(parent)?, reference, values)?;
+            match reader.find_known_keys(parent, &index, &keys) {
+                Ok(found) => {
+                    let mut all = asked.iter().zip(found);
+                    return Ok(all.all(|(asked, place)| !asked || place.is_some()));
+                }
+                // Others have committed since the reader began.
+                Err(TableError::Transaction(TransactionError::Conflict { .. })) => {}
+                Err(error) => return Err(error.into()),
+            }
         }
     }
 
@@ -418,10 +450,7 @@ impl Session {
             let ids = batch.column_by_name(ROW_ID);
             let ids = ids.and_then(|ids| ids.as_primitive_opt::<UInt64Type>());
             if ids.is_some_and(|ids| transaction.is_later(table, ids.values())) {
-                return Err(TableError::from(TransactionError::Conflict {
-                    table: table.name().to_owned(),
-                })
-                .into());
+                return Err(conflict(table));
             }
         }
         Ok(())
@@ -661,6 +690,12 @@ fn is_outdated(transaction: &Transaction, error: &TableError) -> bool {
         TableError::Transaction(TransactionError::Conflict { .. })
     );
     is_conflict && transaction.isolation() == Isolation::ReadCommitted
+}
+
+/// That others have taken a row away which the transaction reads.
+fn conflict(table: &Table) -> EngineError {
+    let table = table.name().to_owned();
+    TableError::from(TransactionError::Conflict { table }).into()
 }
 
 /// The condition that is true of the rows which refer to one of these keys, and its parameters.
