@@ -23,6 +23,9 @@ pub const PASSING_OPERATORS: [&str; 5] = [
     "SortPreservingMergeExec",
 ];
 
+/// The function that `value = ANY (array)` becomes.
+pub const ARRAY_HAS: &str = "array_has";
+
 /// The rule of the analyzer that settles types.
 pub const TYPE_COERCION: &str = "type_coercion";
 

@@ -4,13 +4,15 @@
 use arrow::datatypes::{DataType, Schema, SchemaRef};
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::execution::context::SessionState;
-use datafusion::logical_expr::{Expr, LogicalPlan, Statement as Planned};
+use datafusion::logical_expr::utils::merge_schema;
+use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlan, Statement as Planned};
 use std::sync::Arc;
 
 use super::Engine;
-use super::execute::PreparedChange;
+use super::execute::{PreparedChange, parameter_of};
 use super::known_definitions::KnownDefinitions;
 use super::session::Session;
+use crate::datafusion_names::ARRAY_HAS;
 use crate::error::EngineError;
 use crate::scan::table_of;
 use crate::sql::{CursorCommand, SqlError, Statement, StatementKind};
@@ -144,7 +146,32 @@ fn parameters(plan: &LogicalPlan) -> Result<Vec<Option<DataType>>, EngineError> 
         }
         types[index] = data_type;
     }
+    if types.contains(&None) {
+        give_arrays(plan, &mut types)?;
+    }
     Ok(types)
+}
+
+/// Gives parameters that have no type yet that of arrays, where `value = ANY ($1)` has them.
+fn give_arrays(plan: &LogicalPlan, types: &mut [Option<DataType>]) -> Result<(), EngineError> {
+    plan.apply_with_subqueries(|node| {
+        let schema = merge_schema(&node.inputs());
+        node.apply_expressions(|expr| {
+            expr.apply(|expr| {
+                if let Expr::ScalarFunction(function) = expr
+                    && function.name() == ARRAY_HAS
+                    && let [Expr::Placeholder(parameter), value] = &function.args[..]
+                    && let Some(number) = parameter_of(parameter)
+                    && let Some(slot @ None) = types.get_mut(number)
+                    && let Ok(element) = value.get_type(&schema)
+                {
+                    *slot = Some(DataType::new_list(element, true));
+                }
+                Ok(TreeNodeRecursion::Continue)
+            })
+        })
+    })?;
+    Ok(())
 }
 
 /// The types that parameters are cast to, the first where there are several.
@@ -155,8 +182,8 @@ fn casts(plan: &LogicalPlan, count: usize) -> Result<Vec<Option<DataType>>, Engi
             expr.apply(|expr| {
                 if let Expr::Cast(cast) = expr
                     && let Expr::Placeholder(parameter) = cast.expr.as_ref()
-                    && let Ok(number) = parameter.id.trim_start_matches('$').parse::<usize>()
-                    && let Some(slot) = types.get_mut(number.wrapping_sub(1))
+                    && let Some(number) = parameter_of(parameter)
+                    && let Some(slot) = types.get_mut(number)
                 {
                     slot.get_or_insert_with(|| cast.field.data_type().clone());
                 }

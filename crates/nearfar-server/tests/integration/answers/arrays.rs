@@ -98,6 +98,18 @@ const ARRAYS: &[Answer] = &[
         "1|1\n1|2\n2|3\n2|4",
     ),
     ("SELECT id FROM arr WHERE 2 = ANY(v)", "1"),
+    (
+        "SELECT id FROM arr WHERE id = ANY('{1,3,NULL}') ORDER BY 1",
+        "1\n3",
+    ),
+    (
+        "SELECT id FROM arr WHERE id <> ALL('{1,3}') ORDER BY 1",
+        "2\n4",
+    ),
+    (
+        "SELECT 'a' = ANY('{a,\"b c\"}'), 'b c' = ANY('{a,\"b c\"}'), 'c' <> ALL('{c,NULL}')",
+        "t|t|f",
+    ),
     ("SELECT id FROM arr WHERE v @> ARRAY[3]", "2"),
     (
         "SELECT id, v[1], cardinality(v) FROM arr ORDER BY id",
@@ -197,5 +209,25 @@ async fn arrays_are_sent_and_read_in_binary_form() {
     let any = "SELECT id FROM a WHERE id = ANY($1)";
     let any = client.prepare_typed(any, &[Type::INT4_ARRAY]).await;
     let found = client.query(&any.expect("prepared"), &[&ids]).await;
+    assert_eq!(found.expect("rows").len(), 1);
+    // Without a type, it is that of the value beside it.
+    client
+        .batch_execute(
+            "CREATE TABLE t (id int, s text); INSERT INTO t VALUES (1, 'a'), (2, 'b c'), (3, NULL)",
+        )
+        .await
+        .expect("created");
+    let found = client
+        .query("SELECT id FROM t WHERE s = ANY($1)", &[&vec!["b c", "d"]])
+        .await
+        .expect("rows");
+    assert_eq!(found.len(), 1);
+    assert_eq!(found[0].get::<_, i32>(0), 2);
+    let found = client
+        .query(
+            "SELECT id FROM t WHERE id = ANY($1) AND s <> $2",
+            &[&ids, &"b"],
+        )
+        .await;
     assert_eq!(found.expect("rows").len(), 1);
 }

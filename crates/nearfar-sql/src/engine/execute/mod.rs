@@ -58,7 +58,7 @@ pub(super) use alter::table_reference;
 use change::Change;
 pub(super) use change::{MergeInto, PreparedChange, Upsert};
 use compiled::Compiled;
-pub use compiled::{Immediate, Ran};
+pub use compiled::{Immediate, Ran, parameter_of};
 pub use copy_client::ClientRows;
 use copy_client::no_copy;
 use modify::explained;

@@ -7,6 +7,7 @@ use datafusion::sql::sqlparser::ast::{
 use std::ops::ControlFlow;
 
 use super::{CATALOGS, EMPTY_CATALOGS, PG_CATALOG, call, catalog_name, null, take};
+use crate::sql::array_elements;
 
 /// A function that stands for a table, which the planner knows without a schema.
 const SERIES: &str = "generate_series";
@@ -85,11 +86,16 @@ impl VisitorMut for Spelling {
                 ..
             } => {
                 if let Some(list) = listed(right) {
-                    *expr = Expr::InList {
-                        expr: Box::new(take(left)),
-                        list,
-                        negated: false,
-                    };
+                    *expr = in_list(left, list, false);
+                }
+            }
+            Expr::AllOp {
+                left,
+                compare_op: BinaryOperator::NotEq,
+                right,
+            } => {
+                if let Some(list) = listed(right) {
+                    *expr = in_list(left, list, true);
                 }
             }
             _ => {}
@@ -251,12 +257,31 @@ fn letter_of_name(root: &mut Expr, chain: &[AccessExpr]) -> Option<Expr> {
     Some(call("substr", vec![take(root), number(place), number(1)]))
 }
 
-/// The elements of an array that is written out.
+/// The elements of an array that is written out, as texts where it is a text.
 fn listed(array: &mut Expr) -> Option<Vec<Expr>> {
     match array {
         Expr::Nested(inner) => listed(inner),
         Expr::Array(Array { elem, .. }) if !elem.is_empty() => Some(std::mem::take(elem)),
+        Expr::Value(ValueWithSpan {
+            value: Value::SingleQuotedString(text),
+            ..
+        }) => {
+            let text_of = |text: Option<String>| match text {
+                Some(text) => Expr::value(Value::SingleQuotedString(text)),
+                None => null(),
+            };
+            let elements = array_elements(text).filter(|elements| !elements.is_empty())?;
+            Some(elements.into_iter().map(text_of).collect())
+        }
         _ => None,
+    }
+}
+
+fn in_list(value: &mut Expr, list: Vec<Expr>, negated: bool) -> Expr {
+    Expr::InList {
+        expr: Box::new(take(value)),
+        list,
+        negated,
     }
 }
 

@@ -33,6 +33,7 @@ use crate::engine::session::Session;
 use crate::engine::stream::{ReadyRows, RowStream, StatementResult};
 use crate::error::EngineError;
 use crate::sql::{RowLocking, Statement};
+pub use expressions::parameter_of;
 pub(super) use expressions::{RowValues, with_types};
 pub use immediate::{Immediate, Ran};
 use insert::GivenRows;
