@@ -8,7 +8,7 @@ import nearfar
 import nearfar.aio
 import pytest
 
-LONG = "SELECT sum(sqrt(a.value * b.value)) FROM generate_series(1, 1000000) a, generate_series(1, 1000000) b"
+LONG = "SELECT sum(sqrt(a.a * b.b)) FROM generate_series(1, 1000000) a, generate_series(1, 1000000) b"
 
 
 def test_the_loop_goes_on_during_a_query():

@@ -12,7 +12,7 @@ import polars
 import pyarrow
 import pytest
 
-LONG = "SELECT sum(sqrt(a.value * b.value)) FROM generate_series(1, 1000000) a, generate_series(1, 1000000) b"
+LONG = "SELECT sum(sqrt(a.a * b.b)) FROM generate_series(1, 1000000) a, generate_series(1, 1000000) b"
 
 
 @pytest.fixture

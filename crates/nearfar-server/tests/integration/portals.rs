@@ -29,7 +29,7 @@ async fn portals_give_rows_in_portions() {
 async fn rows_come_while_a_query_runs() {
     let server = start().await;
     let client = server.client().await;
-    let select = "SELECT a.value FROM generate_series(1, 3000000) a, generate_series(1, 3000000) b";
+    let select = "SELECT a.a FROM generate_series(1, 3000000) a, generate_series(1, 3000000) b";
     let parameters: [i64; 0] = [];
     let rows = client.query_raw(select, parameters).await.expect("begun");
     let mut rows = std::pin::pin!(rows);

@@ -17,7 +17,7 @@ use tokio_postgres::{Client, Config, Error, NoTls, SimpleQueryMessage};
 
 /// Runs for hours.
 pub const LONG: &str = "SELECT count(*) FROM generate_series(1, 3000) a, \
-                        generate_series(1, 1000000000) b WHERE a.value + b.value = -1";
+                        generate_series(1, 1000000000) b WHERE a.a + b.b = -1";
 /// How long something that must happen may take.
 pub const PATIENCE: Duration = Duration::from_secs(120);
 /// Between looks at what happens.

@@ -13,7 +13,7 @@ use crate::support::{Ran, environment, files_in, program, temp};
 
 /// Runs for hours.
 const LONG: &str = "SELECT count(*) FROM generate_series(1, 3000000) a, generate_series(1, 3000000) b \
-                    WHERE a.value + b.value = -1";
+                    WHERE a.a + b.b = -1";
 const PATIENCE: Duration = Duration::from_secs(120);
 /// Between looks at what a program does.
 const GLANCE: Duration = Duration::from_millis(20);

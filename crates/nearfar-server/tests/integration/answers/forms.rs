@@ -57,6 +57,11 @@ const FORMS: &[Answer] = &[
     ("SELECT generate_series(1, 3)", "1\n2\n3"),
     ("SELECT generate_series(3, 1)", ""),
     (
+        "SELECT g, g.g + 1 FROM generate_series(1, 2) AS g",
+        "1|2\n2|3",
+    ),
+    ("SELECT u FROM unnest(ARRAY[3, 4]) u ORDER BY u", "3\n4"),
+    (
         "SELECT generate_series(1, 2) AS k, a FROM t WHERE a < 2 ORDER BY 1",
         "1|1\n2|1",
     ),

@@ -3,7 +3,8 @@
 use datafusion::sql::parser::Statement as DfStatement;
 use datafusion::sql::sqlparser::ast::{
     AccessExpr, CastKind, DataType, Expr, Function, FunctionArg, FunctionArgExpr,
-    FunctionArguments, Ident, ObjectNamePart, SelectItem, Value, VisitMut, VisitorMut,
+    FunctionArguments, Ident, ObjectName, ObjectNamePart, SelectItem, TableAliasColumnDef,
+    TableFactor, Value, VisitMut, VisitorMut,
 };
 use std::ops::ControlFlow;
 
@@ -99,6 +100,36 @@ impl<'a, F: Fn(&str) -> Option<&'a str>> VisitorMut for OwnNames<F> {
         }
         ControlFlow::Continue(())
     }
+}
+
+/// Names the one column of a function's rows like what stands for them: `generate_series(1, 3) AS g` has `g.g`.
+pub(super) fn name_column(factor: &mut TableFactor) {
+    let alias = match factor {
+        TableFactor::Table {
+            name,
+            alias: Some(alias),
+            args: Some(_),
+            ..
+        } if is_last(name, SERIES) => alias,
+        TableFactor::UNNEST {
+            alias: Some(alias),
+            array_exprs,
+            ..
+        } if array_exprs.len() == 1 => alias,
+        _ => return,
+    };
+    if alias.columns.is_empty() {
+        alias.columns = vec![TableAliasColumnDef {
+            name: alias.name.clone(),
+            data_type: None,
+        }];
+    }
+}
+
+/// Whether a name without its schema is `wanted`.
+fn is_last(name: &ObjectName, wanted: &str) -> bool {
+    let last = name.0.last().and_then(ObjectNamePart::as_ident);
+    last.is_some_and(|last| last.value.eq_ignore_ascii_case(wanted))
 }
 
 /// A function of the places of an array's elements, likewise.

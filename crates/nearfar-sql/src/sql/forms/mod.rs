@@ -17,6 +17,7 @@
 //! | `x IN ((SELECT 1), 2)` | a list, of which the parser makes a query |
 //! | `a::date` beside `a`, where the planner gives both one name | a function that has the type in its name |
 //! | `OVER (w ROWS …)`, `WINDOW v AS (w ORDER BY …)` | windows that are written out |
+//! | `generate_series(1, 3) AS g` | `generate_series(1, 3) AS g (g)` |
 //! | `f(…) WITH ORDINALITY` | a query of the function that numbers its rows |
 //! | `INSERT INTO t SELECT … FROM (VALUES …)` | rows of arrays, whose types are not the table's |
 //! | `UPDATE t SET A = …` | names without quotes in lower case |
@@ -140,6 +141,7 @@ impl VisitorMut for Forms {
 
     fn post_visit_table_factor(&mut self, factor: &mut TableFactor) -> ControlFlow<SqlError> {
         ordinality::number_rows(factor);
+        functions::name_column(factor);
         flow(fetching::check_sample(factor))
     }
 
