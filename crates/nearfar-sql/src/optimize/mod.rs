@@ -23,6 +23,7 @@ mod guarded;
 mod join_order;
 mod long_filters;
 mod matched_rows;
+mod merge_filters;
 mod missing_orders;
 mod multisets;
 mod named_members;
@@ -234,8 +235,13 @@ pub fn plannable_rules() -> Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> {
         let sorts = at(&rules, ENSURE_REQUIREMENTS);
         rules.insert(sorts, projections);
     }
+    let places = (0..rules.len()).filter(|at| moves(&rules[*at]));
+    for at in places.rev().collect::<Vec<_>>() {
+        rules.insert(at + 1, Arc::new(merge_filters::UNBLOCK_MERGE_FILTERS));
+        rules.insert(at, Arc::new(merge_filters::BLOCK_MERGE_FILTERS));
+    }
     // Before projections reach joins, and before rows are partitioned by keys.
-    let projections = at(&rules, PROJECTION_PUSHDOWN);
+    let projections = at(&rules, merge_filters::BLOCK_MERGE_FILTERS.name);
     rules.insert(projections, Arc::new(determined_keys::DETERMINED_KEYS));
     // Around what leaves out sorts.
     let sorts = at(&rules, ENSURE_REQUIREMENTS);

@@ -4,7 +4,7 @@ use arrow::array::{AsArray, RecordBatch};
 use arrow::datatypes::DataType;
 use nearfar_sql::engine::{Engine, EngineOptions, StatementResult};
 
-use super::support::{options, run};
+use super::support::{engine, options, run, same_without};
 
 const ROWS: usize = 40_000;
 const JOINS: usize = 7;
@@ -98,4 +98,33 @@ async fn joins_are_ordered_by_equalities_of_where_below_outer_joins() {
         rows(&run(&session, sql).await),
         rows(&run(&session, alone).await)
     );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn conditions_of_joins_that_spill_look_at_their_own_columns() {
+    let session = engine().session();
+    run(
+        &session,
+        "CREATE TABLE u AS SELECT value AS z, value % 500 AS k, value % 7 AS p, value AS q FROM generate_series(1, 2000);
+         CREATE TABLE v AS SELECT value % 300 AS k, value AS q, value % 5 AS p FROM generate_series(1, 3000)",
+    )
+    .await;
+    let condition = "u.k = v.k AND u.p < v.p";
+    for (columns, join) in [
+        ("u.k, u.q, v.k, v.q", "JOIN"),
+        ("v.q, u.q", "LEFT JOIN"),
+        ("u.q, v.q", "RIGHT JOIN"),
+        ("u.q, v.q", "FULL JOIN"),
+        ("u.q, v.k", "JOIN"),
+    ] {
+        let rows = format!("SELECT {columns} FROM u {join} v ON {condition}");
+        let sql = format!("{rows} ORDER BY u.q, v.q LIMIT 3000 OFFSET 1000");
+        same_without(&session, "datafusion.optimizer.prefer_hash_join", &sql).await;
+    }
+    for not in ["", "NOT "] {
+        let sql = format!(
+            "SELECT q FROM u WHERE {not}EXISTS (SELECT FROM v WHERE {condition}) ORDER BY q"
+        );
+        same_without(&session, "datafusion.optimizer.prefer_hash_join", &sql).await;
+    }
 }
