@@ -242,7 +242,7 @@ fn type_of(arguments: &[ArrayRef]) -> Result<ArrayRef> {
 }
 
 /// The name of a type in SQL.
-fn type_name(kind: &Type, modifier: i64) -> String {
+pub fn type_name(kind: &Type, modifier: i64) -> String {
     if let Kind::Array(element) = kind.kind() {
         return type_name(element, -1) + "[]";
     }

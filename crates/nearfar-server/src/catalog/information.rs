@@ -1,4 +1,4 @@
-//! What `information_schema` says of constraints, beside what the session has in it.
+//! What `information_schema` says of columns and constraints, beside what the session has in it.
 
 use std::sync::Arc;
 
@@ -11,11 +11,17 @@ use nearfar_sql::engine::CATALOG;
 
 use super::constraints::Constraint;
 use super::contents::{Contents, RelationKind};
+use super::information_columns::{self, COLUMNS};
 use super::tables::Table;
 use super::{Catalog, Catalogs};
 
-/// The tables of constraints.
+/// The tables of columns and constraints.
 const TABLES: &[Table] = &[
+    Table {
+        name: "columns",
+        schema: || schema(COLUMNS),
+        batch: |contents| batch(COLUMNS, &information_columns::all(contents)),
+    },
     Table {
         name: "table_constraints",
         schema: || schema(TABLE_CONSTRAINTS),
@@ -43,7 +49,7 @@ const TABLES: &[Table] = &[
     },
 ];
 
-/// The schema of a session with the tables of constraints.
+/// The schema of a session with the tables of columns and constraints.
 #[derive(Debug)]
 pub struct InformationSchema {
     pub inner: Arc<dyn SchemaProvider>,
@@ -54,7 +60,9 @@ pub struct InformationSchema {
 impl SchemaProvider for InformationSchema {
     fn table_names(&self) -> Vec<String> {
         let own = TABLES.iter().map(|table| table.name.to_owned());
-        self.inner.table_names().into_iter().chain(own).collect()
+        let mut others = self.inner.table_names();
+        others.retain(|name| TABLES.iter().all(|table| *name != table.name));
+        others.into_iter().chain(own).collect()
     }
 
     async fn table(&self, name: &str) -> Result<Option<Arc<dyn TableProvider>>, DataFusionError> {
@@ -202,11 +210,13 @@ fn references(contents: &Contents) -> Vec<Referring> {
     referring.collect()
 }
 
-fn yes_or_no(is_so: bool) -> Option<String> {
+/// A flag as a text.
+pub fn yes_or_no(is_so: bool) -> Option<String> {
     Some(if is_so { "YES" } else { "NO" }.to_owned())
 }
 
-fn catalog() -> Option<String> {
+/// The name of the only catalog.
+pub fn catalog() -> Option<String> {
     Some(CATALOG.to_owned())
 }
 

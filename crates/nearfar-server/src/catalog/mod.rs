@@ -11,6 +11,7 @@ mod dependencies;
 mod empty;
 mod functions;
 mod information;
+mod information_columns;
 mod keys;
 mod sequences;
 mod settings;

@@ -15,6 +15,7 @@ use nearfar_table::transaction::TransactionError;
 use pgwire::error::ErrorInfo;
 use pgwire::messages::PgWireBackendMessage;
 
+use super::violation::Violation;
 use crate::columns::UnsentType;
 
 /// SQLSTATEs by their names in PostgreSQL.
@@ -110,6 +111,8 @@ pub struct Failure {
     pub hint: Option<String>,
     /// The character of the client's text that it is about, from 1.
     pub position: Option<usize>,
+    /// The constraint that rows fail, if it is about one.
+    pub violation: Option<Box<Violation>>,
     /// Whether it ends the connection.
     pub is_fatal: bool,
 }
@@ -117,16 +120,12 @@ pub struct Failure {
 impl Failure {
     /// An error of a statement.
     pub fn new(code: &'static str, message: impl Into<String>) -> Self {
-        let mut message = message.into();
-        if message.len() > MESSAGE_BYTES_MAX {
-            message.truncate(message.floor_char_boundary(MESSAGE_BYTES_MAX));
-            message.push('…');
-        }
         Self {
             code,
-            message,
+            message: shortened(message.into()),
             hint: None,
             position: None,
+            violation: None,
             is_fatal: false,
         }
     }
@@ -147,6 +146,7 @@ impl Failure {
             self.message
         );
         Self {
+            violation: self.violation,
             is_fatal: self.is_fatal,
             ..Self::new(state::TRANSACTION_RESOLUTION_UNKNOWN, message)
         }
@@ -161,10 +161,16 @@ impl Failure {
     pub fn of(error: &EngineError, text: &str) -> Self {
         let explained = error.explain();
         let place = explained.place;
+        let violation = Violation::of(own(error)).map(Box::new);
+        let message = match &violation {
+            Some(violation) => violation.message.clone(),
+            None => explained.message,
+        };
         Self {
             hint: explained.hints.into_iter().next(),
             position: place.and_then(|place| position(text, place.line, place.column)),
-            ..Self::new(code(error), explained.message)
+            violation,
+            ..Self::new(code(error), message)
         }
     }
 
@@ -176,6 +182,13 @@ impl Failure {
         info.severity_nonlocalized = Some(severity.to_owned());
         info.hint = self.hint.clone();
         info.position = self.position.map(|at| at.to_string());
+        if let Some(violation) = self.violation.as_deref().cloned() {
+            info.detail = violation.detail.map(shortened);
+            info.schema = violation.schema;
+            info.table = violation.table;
+            info.column = violation.column;
+            info.constraint = violation.constraint;
+        }
         PgWireBackendMessage::ErrorResponse(info.into())
     }
 }
@@ -194,12 +207,39 @@ pub fn warning(code: &str, message: &str) -> PgWireBackendMessage {
     PgWireBackendMessage::NoticeResponse(info.into())
 }
 
+/// A text that is no longer than what is sent.
+fn shortened(mut text: String) -> String {
+    if text.len() > MESSAGE_BYTES_MAX {
+        text.truncate(text.floor_char_boundary(MESSAGE_BYTES_MAX));
+        text.push('…');
+    }
+    text
+}
+
 /// The number of a character in `text`, from 1.
 fn position(text: &str, line: usize, column: usize) -> Option<usize> {
     let before = text.split('\n').take(line.checked_sub(1)?);
     let before: usize = before.map(|line| line.chars().count() + 1).sum();
     let position = before + column;
     (position <= text.chars().count() + 1).then_some(position)
+}
+
+/// The error of the engine that has passed through DataFusion, if it is one; otherwise the error itself.
+fn own(error: &EngineError) -> &EngineError {
+    let EngineError::DataFusion(outer) = error else {
+        return error;
+    };
+    let DataFusionError::External(inner) = outer.find_root() else {
+        return error;
+    };
+    let mut cause: Option<&(dyn Error + 'static)> = Some(inner.as_ref());
+    while let Some(inner) = cause {
+        if let Some(inner) = inner.downcast_ref::<EngineError>() {
+            return own(inner);
+        }
+        cause = inner.source();
+    }
+    error
 }
 
 fn code(error: &EngineError) -> &'static str {
@@ -307,6 +347,8 @@ fn of_sql(error: &SqlError) -> &'static str {
 /// What is wrong with rows or declarations by what was declared of rows.
 fn of_constraint(error: &SqlError) -> &'static str {
     match error {
+        SqlError::AssignedTwice { .. } | SqlError::SeveralDefaults { .. } => state::SYNTAX_ERROR,
+        SqlError::TwiceInKey { .. } | SqlError::GivenTwice { .. } => state::DUPLICATE_COLUMN,
         SqlError::NullsNotAllowed { .. } => state::NOT_NULL_VIOLATION,
         SqlError::CheckViolated { .. } => state::CHECK_VIOLATION,
         SqlError::ViolatedByRows { constraint, .. } => match *constraint {

@@ -18,5 +18,6 @@ mod shape;
 mod simple;
 mod statement;
 mod values;
+mod violation;
 
 pub use connection::serve;

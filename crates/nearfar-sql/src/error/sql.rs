@@ -3,6 +3,7 @@
 use nearfar_memory::{SpecError, UnknownTier};
 use nearfar_table::error::TemporaryLimit;
 use nearfar_table::placement::StrategyError;
+use nearfar_table::table::TableName;
 
 /// A statement that can't be read or carried out as it is written.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -98,6 +99,36 @@ pub enum SqlError {
         table: String,
         /// The name.
         column: String,
+    },
+    /// A column that is in one key twice.
+    #[error("column \"{column}\" appears twice in {key} constraint")]
+    TwiceInKey {
+        /// The name.
+        column: String,
+        /// The kind of key.
+        key: &'static str,
+    },
+    /// A column that an `INSERT` names twice.
+    #[error("column \"{column}\" specified more than once")]
+    GivenTwice {
+        /// The name.
+        column: String,
+    },
+    /// A column that is to have two new values.
+    #[error("multiple assignments to same column \"{column}\"")]
+    AssignedTwice {
+        /// The name.
+        column: String,
+    },
+    /// A column that is declared with several values for rows that give it none.
+    #[error("{what} specified for column \"{column}\" of table \"{table}\"")]
+    SeveralDefaults {
+        /// What it has.
+        what: &'static str,
+        /// The column.
+        column: String,
+        /// The table.
+        table: String,
     },
     /// A column that a table has already.
     #[error("column `{column}` of table `{table}` already exists")]
@@ -347,7 +378,7 @@ pub enum SqlError {
     #[error("column `{column}` of table `{table}` does not allow nulls, but {nulls} rows have one")]
     NullsNotAllowed {
         /// The table.
-        table: String,
+        table: Box<TableName>,
         /// The column.
         column: String,
         /// Rows with a null.
@@ -359,7 +390,7 @@ pub enum SqlError {
     )]
     CheckViolated {
         /// The table.
-        table: String,
+        table: Box<TableName>,
         /// The constraint.
         constraint: String,
         /// The values of the row.
@@ -372,7 +403,7 @@ pub enum SqlError {
     )]
     NoParent {
         /// The table.
-        table: String,
+        table: Box<TableName>,
         /// The constraint.
         constraint: String,
         /// The key, as in `(a, b)=(1, x)`.
@@ -391,7 +422,7 @@ pub enum SqlError {
         /// The constraint.
         constraint: String,
         /// The table of the others.
-        table: String,
+        table: Box<TableName>,
         /// The key, as in `(a, b)=(1, x)`.
         key: String,
     },
@@ -402,7 +433,7 @@ pub enum SqlError {
     )]
     HalfReference {
         /// The table.
-        table: String,
+        table: Box<TableName>,
         /// The constraint.
         constraint: String,
     },
@@ -414,7 +445,7 @@ pub enum SqlError {
         /// Its name.
         name: String,
         /// The table.
-        table: String,
+        table: Box<TableName>,
     },
     /// A foreign key to columns that are no key.
     #[error(

@@ -122,7 +122,7 @@ pub(super) fn check_nulls(
     let nulls = values.logical_null_count();
     match nulls > 0 && !field.is_nullable() {
         true => Err(SqlError::NullsNotAllowed {
-            table: table.name().to_owned(),
+            table: Box::new(table.full_name()),
             column: field.name().clone(),
             nulls,
         }

@@ -139,7 +139,7 @@ async fn rows_refer_to_rows_that_are_there() {
         "INSERT INTO c VALUES (1, 1) ON CONFLICT (id) DO UPDATE SET p = 9",
     ] {
         let message = error(&session, sql).await;
-        let expected = "violates foreign key constraint \"c_p_fkey\": key (id)=(9) is not present in table \"p\"";
+        let expected = "violates foreign key constraint \"c_p_fkey\": key (p)=(9) is not present in table \"p\"";
         assert!(message.contains(expected), "{sql}: {message}");
     }
     for sql in [
@@ -187,7 +187,7 @@ async fn values_that_no_parent_can_have_refer_to_none() {
         "INSERT INTO wide VALUES (1, 1), (NULL, 1), (5000000000, 1)",
     ] {
         let message = error(&session, sql).await;
-        let expected = "key (id)=(5000000000) is not present in table \"p\"";
+        let expected = "key (p)=(5000000000) is not present in table \"p\"";
         assert!(message.contains(expected), "{sql}: {message}");
     }
     run(&session, "INSERT INTO wide VALUES (1, 1), (NULL, 2)").await;

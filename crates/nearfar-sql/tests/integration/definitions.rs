@@ -624,3 +624,37 @@ async fn indexes_and_keys_get_other_names() {
     .await;
     run(&session, duplicate).await;
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn indexes_and_sequences_are_dropped_together_or_not_at_all() {
+    let session = engine().session();
+    run(&session, "CREATE TABLE t (k INT PRIMARY KEY, a INT, b INT)").await;
+    let indexes = "SELECT count(*) FROM nearfar.indexes";
+    for (begin, end) in [("", ""), ("BEGIN; ", "; COMMIT")] {
+        run(
+            &session,
+            "CREATE INDEX t_a ON t (a); CREATE INDEX t_b ON t (b);
+             CREATE SEQUENCE one; CREATE SEQUENCE two",
+        )
+        .await;
+        for (sql, wanted) in [
+            ("DROP INDEX t_a, nope", "does not exist"),
+            ("DROP INDEX t_a, t_pkey", "is the constraint of table"),
+            ("DROP SEQUENCE one, nope", "does not exist"),
+            ("DROP SEQUENCE one, t", "is not a sequence"),
+        ] {
+            let message = error(&session, sql).await;
+            assert!(message.contains(wanted), "{sql}: {message}");
+        }
+        assert_eq!(value(&session, indexes).await, "3");
+        assert_eq!(value(&session, "SELECT nextval('one')").await, "1");
+        let drop = "DROP INDEX IF EXISTS t_a, nope, t_b, t_a;
+                    DROP SEQUENCE IF EXISTS one, nope, two, one";
+        run(&session, &format!("{begin}{drop}{end}")).await;
+        assert_eq!(value(&session, indexes).await, "1");
+        for sequence in ["one", "two"] {
+            let message = error(&session, &format!("SELECT nextval('{sequence}')")).await;
+            assert!(message.contains("does not exist"), "{message}");
+        }
+    }
+}

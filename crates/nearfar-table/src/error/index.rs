@@ -2,6 +2,8 @@
 
 use nearfar_index::TreeError;
 
+use crate::table::TableName;
+
 /// Why an index can't be made, or does not take a row. Nothing has changed then.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -13,6 +15,8 @@ pub enum IndexError {
         index: String,
         /// The key, as in `(a, b)=(1, x)`.
         key: String,
+        /// The table, where that is known.
+        table: Option<Box<TableName>>,
     },
     /// A key that is too long.
     #[error("a key of {bytes} bytes: index \"{index}\" takes keys of at most {bytes_max} bytes")]

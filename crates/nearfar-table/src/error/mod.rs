@@ -10,6 +10,8 @@ use arrow::error::ArrowError;
 use nearfar_memory::RegionError;
 use std::error::Error;
 
+use crate::table::Table;
+
 /// Errors of tables, their columns and their transactions. The layers above take every kind apart, so
 /// that a new one is not passed over there.
 #[derive(Debug, thiserror::Error)]
@@ -44,6 +46,23 @@ pub enum TableError {
     /// What a layer above has reported that keeps tables: its log, its files, its pool.
     #[error(transparent)]
     Kept(Box<dyn Error + Send + Sync>),
+}
+
+impl TableError {
+    /// The same, where it is about a key, with the table that the key is of.
+    #[must_use]
+    pub fn of_table(self, table: &Table) -> Self {
+        match self {
+            Self::Index(IndexError::Duplicate { index, key, .. }) => {
+                Self::Index(IndexError::Duplicate {
+                    index,
+                    key,
+                    table: Some(Box::new(table.full_name())),
+                })
+            }
+            other => other,
+        }
+    }
 }
 
 /// Temporary tables that would take more than their session may have.

@@ -22,6 +22,7 @@ mod delta;
 mod facts;
 mod gate;
 mod index;
+mod name;
 mod owner;
 mod packed_rows;
 mod preload;
@@ -48,6 +49,7 @@ pub use index::{
     IndexColumn, IndexDefinition, IndexKind, IndexPlacement, IndexPolicy, IndexRole,
     IndexStatistics, IndexTier, KEY_BYTES_MAX, KeyBound, KeyEncoder, KeyRange, Keys, TableIndex,
 };
+pub use name::TableName;
 pub(crate) use owner::{CommitsHeld, TableOwner};
 pub use packed_rows::PackedRows;
 pub use preload::{Preload, PreloadPriority};
@@ -110,6 +112,8 @@ pub struct Table {
     owner: OnceLock<Weak<dyn TableOwner>>,
     /// What its segments are charged to, where it is temporary.
     temporary: Option<Arc<TemporaryBudget>>,
+    /// Set when it is entered in a schema, or before.
+    schema_name: OnceLock<String>,
 }
 
 impl Table {
@@ -161,6 +165,7 @@ impl Table {
             is_kept: AtomicBool::new(false),
             owner: OnceLock::new(),
             temporary: None,
+            schema_name: OnceLock::new(),
         }
     }
 
@@ -198,6 +203,19 @@ impl Table {
     /// The name it was made with.
     pub fn name(&self) -> &str {
         &self.name
+    }
+
+    /// The same with its schema.
+    pub fn full_name(&self) -> TableName {
+        TableName {
+            schema: self.schema_name.get().cloned(),
+            name: self.name.clone(),
+        }
+    }
+
+    /// Says which schema it is in, unless that is known already.
+    pub fn set_schema_name(&self, schema: &str) {
+        self.schema_name.get_or_init(|| schema.to_owned());
     }
 
     /// The columns' names and types, as queries see them.

@@ -65,6 +65,9 @@ impl Table {
         let table = Self::with_id(self.id(), name, after, self.next_row(), placements);
         let table = table.charged_to(self.temporary().cloned());
         table.set_preload(preload);
+        if let Some(schema) = self.schema_name.get() {
+            table.set_schema_name(schema);
+        }
         Ok(table)
     }
 

@@ -133,7 +133,8 @@ impl Change {
             deleted: &ids,
             new: &new,
         };
-        self.indexes.add(&rows)?;
+        let added = self.indexes.add(&rows);
+        added.map_err(|error| error.of_table(&self.table))?;
         if self.table.has_references() || self.is_referenced_here {
             self.steps.push(ReferenceStep {
                 before: before.clone(),

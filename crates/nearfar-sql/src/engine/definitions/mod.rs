@@ -253,6 +253,7 @@ impl Engine {
         table: Arc<Table>,
         sequences: &[NewSequence],
     ) -> Result<(), EngineError> {
+        table.set_schema_name(&slot.schema_name);
         let enter = || {
             let replaced = slot.schema.get(&slot.name);
             let replaced = replaced.as_deref().and_then(table_of);
@@ -734,6 +735,7 @@ impl Engine {
         }
         for (name, table) in definitions.tables.into_values() {
             let map = self.catalog.add_schema(&name.schema);
+            table.set_schema_name(&name.schema);
             map.replace(name.name, self.provider_of(table));
         }
         for (name, (definition, value)) in definitions.sequences {

@@ -155,7 +155,7 @@ impl Session {
             let rows = self.current_transaction()?.snapshot(table)?.rows();
             if value.is_null(0) && !field.is_nullable() && rows > 0 {
                 return Err(SqlError::NullsNotAllowed {
-                    table: table.name().to_owned(),
+                    table: Box::new(table.full_name()),
                     column: field.name().clone(),
                     nulls: rows,
                 }
@@ -432,7 +432,7 @@ impl Session {
             let nulls = self.count(&transaction, &query).await?;
             if nulls > 0 {
                 return Err(SqlError::NullsNotAllowed {
-                    table: table.name().to_owned(),
+                    table: Box::new(table.full_name()),
                     column: column.to_owned(),
                     nulls,
                 }

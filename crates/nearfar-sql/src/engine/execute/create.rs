@@ -118,6 +118,10 @@ impl Session {
         slot: &Slot,
         clauses: &CreateClauses,
     ) -> Result<Vec<NewSequence>, EngineError> {
+        table.set_schema_name(match slot.is_temporary {
+            true => TEMPORARY,
+            false => &slot.schema_name,
+        });
         let mut rules = TableRules {
             defaults: clauses.defaults.iter().cloned().collect(),
             ..TableRules::default()
@@ -128,7 +132,8 @@ impl Session {
             let storage = self.engine().storage();
             let places = (&**table, &*slot.schema, &self.engine().tablespaces());
             let indexes = with_keys(&snapshot, places, &clauses.keys, |key| {
-                TableIndex::filled(key, &snapshot, storage)
+                let made = TableIndex::filled(key, &snapshot, storage);
+                made.map_err(|error| error.of_table(table))
             })?;
             self.engine()
                 .database()

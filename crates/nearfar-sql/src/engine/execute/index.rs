@@ -45,32 +45,46 @@ impl Session {
         Ok(done("CREATE INDEX"))
     }
 
-    /// `DROP INDEX`.
+    /// `DROP INDEX`: indexes, or none of them where one can't be dropped.
     pub(super) async fn drop_index(
         &self,
         drop: &DropIndex,
     ) -> Result<StatementResult, EngineError> {
-        for name in &drop.names {
-            let name = table_reference(name)?;
-            match self.index_of(&name)? {
-                Some((_, table, index)) => {
-                    if index.definition().role.is_constraint() {
-                        return Err(SqlError::IndexOfConstraint {
-                            index: index.definition().name.clone(),
-                            table: table.name().to_owned(),
-                        }
-                        .into());
-                    }
-                    self.remove_index(table, index).await?;
-                }
-                None if drop.if_exists => {}
-                None => {
-                    let index = name.table().to_owned();
-                    return Err(SqlError::UnknownIndex { index }.into());
-                }
+        let names = drop.names.iter().map(table_reference);
+        let names = names.collect::<Result<Vec<TableReference>, _>>()?;
+        for name in &names {
+            self.check_dropped_index(name, drop.if_exists)?;
+        }
+        for name in &names {
+            // A name may be written twice, or be of no index. Each drop may make another definition of the table.
+            if let Some((_, table, index)) = self.index_of(name)? {
+                self.remove_index(table, index).await?;
             }
         }
         Ok(done("DROP INDEX"))
+    }
+
+    /// Refuses to drop an index that there is not, where one has to be, or that something needs.
+    fn check_dropped_index(
+        &self,
+        name: &TableReference,
+        if_exists: bool,
+    ) -> Result<(), EngineError> {
+        let Some((_, table, index)) = self.index_of(name)? else {
+            let index = name.table().to_owned();
+            return match if_exists {
+                true => Ok(()),
+                false => Err(SqlError::UnknownIndex { index }.into()),
+            };
+        };
+        if index.definition().role.is_constraint() {
+            return Err(SqlError::IndexOfConstraint {
+                index: index.definition().name.clone(),
+                table: table.name().to_owned(),
+            }
+            .into());
+        }
+        Ok(self.check_key_unused(&table, &index)?)
     }
 
     /// `ALTER INDEX`: the index is made again, elsewhere or by another name, and takes the place of the one before.
@@ -216,7 +230,8 @@ impl Session {
         self.change_indexes(table, move |table, snapshot| {
             let tables = (table, &*map, &engine.tablespaces());
             with_keys(snapshot, tables, &keys, |definition| {
-                TableIndex::filled(definition, snapshot, engine.storage())
+                let made = TableIndex::filled(definition, snapshot, engine.storage());
+                made.map_err(|error| error.of_table(table))
             })
         })
         .await

@@ -70,9 +70,7 @@ impl Session {
                 Ok(done("ALTER SEQUENCE"))
             }
             SequenceCommand::Drop { names, if_exists } => {
-                for name in names {
-                    self.drop_sequence(name, *if_exists)?;
-                }
+                self.drop_sequences(names, *if_exists)?;
                 Ok(done("DROP SEQUENCE"))
             }
         }
@@ -83,9 +81,31 @@ impl Session {
         find(self.engine(), self.tables(), Some(&schema), &name)
     }
 
-    fn drop_sequence(&self, name: &ObjectName, if_exists: bool) -> Result<(), EngineError> {
+    /// Drops sequences, or none of them where one can't be.
+    fn drop_sequences(&self, names: &[ObjectName], if_exists: bool) -> Result<(), EngineError> {
+        let mut dropped: Vec<TableReference> = Vec::new();
+        for name in names {
+            // A name may be written twice.
+            if let Some(found) = self.dropped_sequence(name, if_exists)?
+                && !dropped.contains(&found)
+            {
+                dropped.push(found);
+            }
+        }
+        dropped.iter().try_for_each(|name| self.drop_provider(name))
+    }
+
+    /// The sequence that is to be dropped; none where there is none and none has to be.
+    ///
+    /// # Errors
+    /// One that a column takes its values from; a name that is not that of a sequence, where one has to be.
+    fn dropped_sequence(
+        &self,
+        name: &ObjectName,
+        if_exists: bool,
+    ) -> Result<Option<TableReference>, EngineError> {
         let found = match self.sequence(name) {
-            Err(SqlError::UnknownTable { .. }) if if_exists => return Ok(()),
+            Err(SqlError::UnknownTable { .. }) if if_exists => return Ok(None),
             found => found?,
         };
         let map = match found.is_temporary {
@@ -101,7 +121,7 @@ impl Session {
             }
             .into());
         }
-        self.drop_provider(&TableReference::partial(found.schema, found.name))
+        Ok(Some(TableReference::partial(found.schema, found.name)))
     }
 
     /// Has the sequences that are dropped with columns of `tables` begin again.

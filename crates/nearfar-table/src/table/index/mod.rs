@@ -313,6 +313,7 @@ impl TableIndex {
         IndexError::Duplicate {
             index: self.definition.name.clone(),
             key: self.encoder.shown(key),
+            table: None,
         }
     }
 

@@ -124,7 +124,8 @@ impl PendingCommit {
         let mut entries = AddedEntries::default();
         for (change, (result, is_late)) in self.changes.values().zip(&results) {
             let late_onto = newest.table(&change.table).filter(|_| *is_late);
-            entries.add(&change.indexes, result, late_onto)?;
+            let added = entries.add(&change.indexes, result, late_onto);
+            added.map_err(|error| error.of_table(&change.table))?;
         }
         gate.pass()?;
         // Who changes nothing that is kept must not be seen before those that wait.

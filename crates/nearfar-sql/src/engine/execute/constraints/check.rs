@@ -19,7 +19,7 @@ use crate::engine::session::Session;
 use crate::error::EngineError;
 use crate::sql::{SqlError, call_by_own_names, expression_query, only_expression};
 use crate::values::with_small_integers;
-use nearfar_table::table::{CheckRule, RowCheck, Table, TableRules};
+use nearfar_table::table::{CheckRule, RowCheck, Table, TableName, TableRules};
 
 /// Of what an expression is.
 const CLAUSE: &str = "CHECK constraint";
@@ -27,7 +27,7 @@ const CLAUSE: &str = "CHECK constraint";
 /// The conditions of a table's rows, made to be evaluated.
 #[derive(Debug)]
 pub struct RowConditions {
-    table: String,
+    table: TableName,
     /// By the names of their constraints.
     conditions: Vec<(String, RowValues)>,
 }
@@ -39,16 +39,16 @@ impl RowConditions {
     /// An expression that is no condition of one row.
     pub fn of(
         state: &SessionState,
-        (table, schema): (&str, &SchemaRef),
+        (table, schema): (TableName, &SchemaRef),
         checks: &[CheckRule],
     ) -> Result<Self, EngineError> {
-        let columns = DFSchema::try_from_qualified_schema(table, schema)?;
+        let columns = DFSchema::try_from_qualified_schema(table.name.as_str(), schema)?;
         let conditions = checks.iter().map(|check| {
             let condition = condition(state, &columns, &check.sql)?;
             Ok((check.name.clone(), condition))
         });
         Ok(Self {
-            table: table.to_owned(),
+            table,
             conditions: conditions.collect::<Result<_, EngineError>>()?,
         })
     }
@@ -76,7 +76,7 @@ impl RowCheck for RowConditions {
     fn check(&self, rows: &RecordBatch) -> Result<(), Box<dyn Error + Send + Sync>> {
         match self.failing(rows)? {
             Some((row, constraint)) => Err(Box::new(EngineError::from(SqlError::CheckViolated {
-                table: self.table.clone(),
+                table: Box::new(self.table.clone()),
                 constraint: constraint.to_owned(),
                 row: shown(rows, row),
             }))),
@@ -206,7 +206,7 @@ impl Session {
             return Ok(None);
         }
         let state = self.context().state();
-        let columns = (table.name(), table.schema());
+        let columns = (table.full_name(), table.schema());
         let conditions = RowConditions::of(&state, columns, &rules.checks)?;
         Ok(Some(Arc::new(conditions)))
     }

@@ -14,7 +14,9 @@ use crate::engine::stream::RowStream;
 use crate::error::EngineError;
 use crate::sql::{CheckClause, ConstraintClause, ReferenceClause, SqlError};
 use futures::StreamExt;
-use nearfar_table::table::{CheckRule, Reference, Snapshot, Table, TableIndex, TableRules};
+use nearfar_table::table::{
+    CheckRule, Reference, Snapshot, Table, TableIndex, TableName, TableRules,
+};
 use nearfar_table::transaction::{Transaction, TransactionError};
 
 /// How often the rows of a table are looked at for a new constraint, while others change them between the look and the
@@ -71,7 +73,11 @@ impl Session {
             name: free_name(declared.name, snapshot, rules, (&check.name, default))?,
             sql: check.sql.clone(),
         };
-        let columns = (declared.name, declared.table.schema());
+        let name = TableName {
+            schema: None,
+            name: declared.name.to_owned(),
+        };
+        let columns = (name, declared.table.schema());
         let rules = std::slice::from_ref(&rule);
         RowConditions::of(&self.context().state(), columns, rules)?;
         Ok(rule)
@@ -255,7 +261,7 @@ impl Session {
         let violated = |constraint, name: &str| SqlError::ViolatedByRows {
             constraint,
             name: name.to_owned(),
-            table: declared.name.to_owned(),
+            table: Box::new(declared.table.full_name()),
         };
         for check in after.checks.iter().filter(|it| !before.checks.contains(it)) {
             let query = format!("SELECT 1 FROM {own} WHERE NOT ({}) LIMIT 1", check.sql);

@@ -231,7 +231,7 @@ impl Session {
         let values = left.values(&added, &places(&left, &reference.columns)?)?;
         if reference.is_full && is_mixed(&values) {
             return Err(SqlError::HalfReference {
-                table: table.name().to_owned(),
+                table: Box::new(table.full_name()),
                 constraint: reference.name.clone(),
             }
             .into());
@@ -264,7 +264,9 @@ impl Session {
             let row_of = |(part, row): (usize, usize)| of_parent.parts()[part].ids.id(row);
             let rows: Vec<Option<RowId>> = found.iter().map(|at| at.map(row_of)).collect();
             let replaced = transaction.are_replaced(&parent, &rows);
-            if replaced.contains(&true) && !self.are_there(&parent, reference, &values, &replaced)? {
+            if replaced.contains(&true)
+                && !self.are_there(&parent, reference, &values, &replaced)?
+            {
                 transaction.refresh()?;
                 if transaction.isolation() == Isolation::ReadCommitted {
                     yield_now().await;
@@ -273,9 +275,9 @@ impl Session {
                 return Err(conflict(&parent));
             }
             let mut each = keys.iter().zip(found);
-            return match each.find(|((_, has_null), place)| !has_null && place.is_none()) {
-                Some(((key, _), _)) => {
-                    let key = index.encoder().shown(key);
+            return match each.position(|((_, has_null), place)| !has_null && place.is_none()) {
+                Some(row) => {
+                    let key = key_at(reference, &values, row)?;
                     Err(no_parent((table, reference), &parent, key).into())
                 }
                 None => Ok(()),
@@ -468,7 +470,7 @@ impl Session {
         Ok(SqlError::HasChildren {
             parent: parent.name().to_owned(),
             constraint: reference.name.clone(),
-            table: table.name().to_owned(),
+            table: Box::new(table.full_name()),
             key: shown.collect(),
         }
         .into())
@@ -605,7 +607,7 @@ fn places(snapshot: &Snapshot, columns: &[String]) -> Result<Vec<usize>, EngineE
 /// The error of a row that refers to none.
 fn no_parent((table, reference): (&Table, &Reference), parent: &Table, key: String) -> SqlError {
     SqlError::NoParent {
-        table: table.name().to_owned(),
+        table: Box::new(table.full_name()),
         constraint: reference.name.clone(),
         key,
         parent: parent.name().to_owned(),
@@ -633,12 +635,17 @@ fn unequalled(
     let Some(row) = (0..rows).find(is_unequalled) else {
         return Ok(None);
     };
+    key_at(reference, values, row).map(Some)
+}
+
+/// What a row refers to, as errors show keys.
+fn key_at(reference: &Reference, values: &[ArrayRef], row: usize) -> Result<String, EngineError> {
     let shown = values
         .iter()
         .map(|values| array_value_to_string(values, row));
     let shown = shown.collect::<Result<Vec<String>, _>>()?;
-    let names = reference.parent_columns.join(", ");
-    Ok(Some(format!("({names})=({})", shown.join(", "))))
+    let names = reference.columns.join(", ");
+    Ok(format!("({names})=({})", shown.join(", ")))
 }
 
 /// The keys of a table whose columns, in the order of the foreign key, have these values, and the index that
