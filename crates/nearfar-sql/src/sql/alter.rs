@@ -246,7 +246,8 @@ fn option_text(value: &Expr) -> String {
     }
 }
 
-fn is_fillfactor(text: &str) -> bool {
+/// Whether a text is a share of pages that PostgreSQL fills.
+pub(super) fn is_fillfactor(text: &str) -> bool {
     text.parse()
         .is_ok_and(|percent: u32| (10..=100).contains(&percent))
 }

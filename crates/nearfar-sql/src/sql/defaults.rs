@@ -15,7 +15,7 @@ use super::postgres::{null, rewrite_catalogs};
 use super::rewrite::parse_query;
 use super::script::{DIALECT, is_space};
 use super::sequences::name_sequences;
-use super::statement::{normalised, syntax};
+use super::statement::{named_twice, normalised, syntax};
 use nearfar_table::table::{IdentityKind, TableRules};
 
 /// Takes the defaults out of a `CREATE TABLE`: columns, and the expressions as they were written.
@@ -127,11 +127,12 @@ impl<'a> DefaultValues<'a> {
     /// columns that an `INSERT` has no values for.
     ///
     /// # Errors
-    /// A text that is no expression; a value for a column that takes none.
+    /// A text that is no expression; a value for a column that takes none; two for one column.
     pub fn fill(self, columns: &[String], rules: &TableRules) -> Result<Vec<String>, SqlError> {
         match self {
             Self::Insert(insert) => fill_insert(insert, columns, rules),
             Self::Update(update) => {
+                check_assigned(update)?;
                 for assignment in &mut update.assignments {
                     match (&assignment.target, &mut assignment.value) {
                         (AssignmentTarget::ColumnName(name), value) => {
@@ -151,9 +152,29 @@ impl<'a> DefaultValues<'a> {
     }
 }
 
-fn fill_assigned(name: &ObjectName, value: &mut Expr, rules: &TableRules) -> Result<(), SqlError> {
+/// Refuses to give a column two values.
+fn check_assigned(update: &Update) -> Result<(), SqlError> {
+    let assigned = update.assignments.iter();
+    let assigned = assigned.flat_map(|assignment| match &assignment.target {
+        AssignmentTarget::ColumnName(name) => std::slice::from_ref(name),
+        AssignmentTarget::Tuple(names) => &names[..],
+    });
+    match named_twice(assigned.map(last_name)) {
+        Some(column) => Err(SqlError::AssignedTwice {
+            column: column.to_owned(),
+        }),
+        None => Ok(()),
+    }
+}
+
+/// The name of a column, without that of its table.
+fn last_name(name: &ObjectName) -> &str {
     let name = name.0.last().and_then(|part| part.as_ident());
-    let column = name.map_or("", |name| name.value.as_str());
+    name.map_or("", |name| name.value.as_str())
+}
+
+fn fill_assigned(name: &ObjectName, value: &mut Expr, rules: &TableRules) -> Result<(), SqlError> {
+    let column = last_name(name);
     if is_keyword(value) {
         *value = default(rules, column)?;
     } else if is_always(rules, column) {
@@ -169,6 +190,10 @@ fn fill_insert(
     rules: &TableRules,
 ) -> Result<Vec<String>, SqlError> {
     let overriding = Overriding::unmark(insert);
+    if let Some(column) = named_twice(insert.columns.iter().map(last_name)) {
+        let column = column.to_owned();
+        return Err(SqlError::GivenTwice { column });
+    }
     if insert.source.is_none() {
         insert.source = Some(all_default(columns.len())?);
     }

@@ -10,9 +10,9 @@ use datafusion::sql::sqlparser::parser::Parser;
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
 
 use super::SqlError;
-use super::alter::tablespace_name;
+use super::alter::{is_fillfactor, tablespace_name};
 use super::script::DIALECT;
-use super::statement::{expect_end, normalised, syntax};
+use super::statement::{expect_end, named_twice, normalised, syntax};
 use nearfar_table::table::{IndexKind, IndexPolicy, IndexRole};
 
 /// An index, or a constraint that one upholds, as it is declared.
@@ -75,6 +75,8 @@ pub struct KeyColumn {
 /// `CREATE INDEX`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CreateIndex {
+    /// `CONCURRENTLY`.
+    pub is_concurrent: bool,
     /// Whether an index of this name is no error.
     pub if_not_exists: bool,
     /// The table.
@@ -182,9 +184,18 @@ pub(super) fn key_of_constraint(
         _ => return Ok(None),
     };
     check_characteristics(characteristics.as_ref())?;
+    let columns = key_columns(columns)?;
+    if let Some(column) = named_twice(columns.iter().map(|column| column.name.as_str())) {
+        let column = column.to_owned();
+        let key = match role {
+            IndexRole::PrimaryKey => "primary key",
+            _ => "unique",
+        };
+        return Err(SqlError::TwiceInKey { column, key });
+    }
     Ok(Some(KeyClause {
         name: name.as_ref().map(normalised),
-        columns: key_columns(columns)?,
+        columns,
         kind: IndexKind::default(),
         role,
         place: IndexPlace::default(),
@@ -268,6 +279,7 @@ pub(super) fn create_index(
         false => IndexRole::Search,
     };
     Ok(Some(CreateIndex {
+        is_concurrent: create.concurrently,
         if_not_exists: create.if_not_exists,
         table: create.table_name.clone(),
         key: KeyClause {
@@ -363,7 +375,8 @@ fn index_options(options: impl Iterator<Item = String>) -> Result<IndexPlace, Sq
                 place.near_percent = Some(percent.ok_or_else(|| wrong(allowed))? as u8);
             }
             // How full PostgreSQL leaves pages, which there are none of.
-            "fillfactor" => {}
+            "fillfactor" if is_fillfactor(&value) => {}
+            "fillfactor" => return Err(wrong("a percentage from 10 to 100")),
             _ => return Err(unknown()),
         }
     }

@@ -1,8 +1,8 @@
 //! Sequences: `CREATE`, `ALTER` and `DROP SEQUENCE`, and columns that take their values from one.
 
 use datafusion::sql::sqlparser::ast::{
-    ColumnOption, ColumnOptionDef, CreateTable, DataType, Expr, FunctionArg, FunctionArgExpr,
-    FunctionArguments, GeneratedAs, Ident, ObjectName, ObjectNamePart,
+    ColumnDef, ColumnOption, ColumnOptionDef, CreateTable, DataType, Expr, FunctionArg,
+    FunctionArgExpr, FunctionArguments, GeneratedAs, Ident, ObjectName, ObjectNamePart,
     SequenceOptions as AstOption, Statement as Ast, VisitMut, VisitorMut,
 };
 use datafusion::sql::sqlparser::keywords::Keyword;
@@ -505,6 +505,8 @@ pub(super) fn take_numbered(create: &mut CreateTable) -> Result<Vec<NumberedColu
             }
             _ => true,
         });
+        let is_identity = found.as_ref().map(|(identity, _)| identity.is_some());
+        check_one_default(&create.name, column, is_identity)?;
         let Some((identity, options)) = found else {
             continue;
         };
@@ -527,6 +529,28 @@ pub(super) fn take_numbered(create: &mut CreateTable) -> Result<Vec<NumberedColu
         });
     }
     Ok(numbered)
+}
+
+/// Refuses a column with several values for rows that give it none, of which one may be of a sequence: that of an identity,
+/// or another one.
+fn check_one_default(
+    table: &ObjectName,
+    column: &ColumnDef,
+    is_identity: Option<bool>,
+) -> Result<(), SqlError> {
+    let options = column.options.iter();
+    let is_default = |option: &&ColumnOptionDef| matches!(option.option, ColumnOption::Default(_));
+    let what = match (is_identity, options.filter(is_default).count()) {
+        (_, 0) | (None, 1) => return Ok(()),
+        (Some(true), _) => "both default and identity",
+        (Some(false) | None, _) => "multiple default values",
+    };
+    let table = table.0.last().and_then(|part| part.as_ident());
+    Err(SqlError::SeveralDefaults {
+        what,
+        column: normalised(&column.name),
+        table: table.map(normalised).unwrap_or_default(),
+    })
 }
 
 /// Functions that take the name of a sequence, which may be cast to `regclass`.

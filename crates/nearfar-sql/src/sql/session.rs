@@ -90,8 +90,18 @@ pub(super) fn parse_session(
         Keyword::UNLISTEN if matches!(words()[..], [Token::Mul | Token::Word(_)]) => {
             Ok(Some(nothing("UNLISTEN")))
         }
+        Keyword::LISTEN => Err(no_messages("LISTEN")),
+        Keyword::NOTIFY => Err(no_messages("NOTIFY")),
         _ => Ok(None),
     }
+}
+
+/// The refusal of what would send messages between sessions.
+fn no_messages(statement: &str) -> SqlError {
+    SqlError::unsupported(
+        statement,
+        "sessions send each other no messages: ask a table for what is new",
+    )
 }
 
 fn begins_with(words: &[&Token], keyword: &str) -> bool {
@@ -550,6 +560,8 @@ mod tests {
             "SET CONSTRAINTS a b DEFERRED",
             "SET CONSTRAINTS a, DEFERRED",
             "SET CONSTRAINTS a LATER",
+            "LISTEN a",
+            "NOTIFY a, 'b'",
         ] {
             assert!(statements(sql).is_err(), "{sql}");
         }

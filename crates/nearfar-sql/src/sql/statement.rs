@@ -34,6 +34,7 @@ use crate::stack::with_stack;
 use crate::values::Declared;
 use parking_lot::Mutex;
 use std::any::Any;
+use std::collections::HashSet;
 use std::sync::Arc;
 
 /// One statement of a script, read but not yet planned. Cheap to clone: clones share what the engine has made of it.
@@ -188,6 +189,22 @@ impl Statement {
                     | SetExpr::Values(_)
             ),
             _ => false,
+        }
+    }
+
+    /// Whether it may read or change the database: all do but those about the session and its transaction, locks of tables,
+    /// checkpoints, and `SHOW`.
+    pub(crate) fn is_of_database(&self) -> bool {
+        match self.kind() {
+            StatementKind::Transaction(_)
+            | StatementKind::Session(_)
+            | StatementKind::LockTable(_)
+            | StatementKind::Checkpoint => false,
+            StatementKind::DataFusion { statement, .. } => match statement.as_ref() {
+                DfStatement::Statement(ast) => !matches!(ast.as_ref(), Ast::ShowVariable { .. }),
+                _ => true,
+            },
+            _ => true,
         }
     }
 
@@ -355,6 +372,12 @@ pub(super) fn normalised(name: &Ident) -> String {
         Some(_) => name.value.clone(),
         None => name.value.to_lowercase(),
     }
+}
+
+/// The first of some names that is there twice.
+pub(super) fn named_twice<'a>(mut names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    let mut seen = HashSet::new();
+    names.find(|name| !seen.insert(*name))
 }
 
 /// Whether the statement is nothing but `CHECKPOINT`.

@@ -349,3 +349,37 @@ async fn truncated_tables_begin_to_count_again_where_asked() {
     let refused = error(&session, "TRUNCATE own RESTART IDENTITY").await;
     assert!(refused.contains("RESTART IDENTITY"), "{refused}");
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn changed_identities_are_the_next_numbers() {
+    let session = two_tiers().session();
+    run(
+        &session,
+        "CREATE TABLE t (id INT GENERATED ALWAYS AS IDENTITY PRIMARY KEY, w INT);
+         INSERT INTO t (w) VALUES (1), (2), (3)",
+    )
+    .await;
+    for (sql, wanted) in [
+        ("UPDATE t SET id = DEFAULT WHERE id = 1", "4/1 2/2 3/3"),
+        (
+            "UPDATE t SET id = DEFAULT WHERE w = 2 RETURNING id",
+            "4/1 5/2 3/3",
+        ),
+        (
+            "UPDATE t SET (id, w) = (DEFAULT, 30) WHERE w = 3",
+            "4/1 5/2 6/30",
+        ),
+        (
+            "PREPARE p AS UPDATE t SET id = DEFAULT WHERE w = $1 RETURNING id; EXECUTE p(30)",
+            "4/1 5/2 7/30",
+        ),
+    ] {
+        run(&session, sql).await;
+        let all = "SELECT string_agg(concat_ws('/', id, w), ' ' ORDER BY w) FROM t";
+        assert_eq!(value(&session, all).await, wanted, "{sql}");
+    }
+    for sql in ["UPDATE t SET id = 1", "UPDATE t SET id = 1 RETURNING id"] {
+        let message = error(&session, sql).await;
+        assert!(message.contains("can only be updated to DEFAULT"), "{sql}");
+    }
+}

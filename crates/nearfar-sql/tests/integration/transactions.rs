@@ -393,7 +393,7 @@ async fn an_error_fails_the_transaction() {
     }
     let message = error(&session, "BEGIN; CHECKPOINT").await;
     assert!(
-        message.starts_with("CHECKPOINT can't be part of"),
+        message.starts_with("CHECKPOINT cannot run inside"),
         "{message}"
     );
     assert_eq!(
@@ -543,4 +543,40 @@ async fn explain_shows_the_query_behind_a_change() {
         let message = error(&session, sql).await;
         assert!(message.contains(part), "{sql}: {message}");
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_isolation_level_is_set_before_all_queries() {
+    let session = two_tiers().session();
+    run(&session, "CREATE TABLE q (k INT)").await;
+    let level = "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ";
+    for query in [
+        "SELECT 1",
+        "SELECT count(*) FROM q",
+        "INSERT INTO q VALUES (1)",
+        "CREATE TABLE n (a INT)",
+    ] {
+        run(&session, &format!("BEGIN; {query}")).await;
+        let late = failure(&session, level).await;
+        assert_eq!(late, TransactionError::LateIsolation, "{query}");
+        run(&session, "ROLLBACK").await;
+    }
+    for begin in [
+        "BEGIN",
+        "BEGIN; SET TRANSACTION READ ONLY; SHOW default_tablespace",
+        "BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT 1",
+    ] {
+        run(&session, &format!("{begin}; {level}; ROLLBACK")).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn indexes_are_made_concurrently_outside_of_transactions() {
+    let session = two_tiers().session();
+    run(&session, "CREATE TABLE q (k INT)").await;
+    let create = "CREATE INDEX CONCURRENTLY q_k ON q (k)";
+    let refused = failure(&session, &format!("BEGIN; {create}")).await;
+    let wanted = "CREATE INDEX CONCURRENTLY cannot run inside a transaction block";
+    assert!(refused.to_string().starts_with(wanted), "{refused}");
+    run(&session, &format!("ROLLBACK; {create}")).await;
 }

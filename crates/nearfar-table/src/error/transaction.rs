@@ -73,7 +73,7 @@ pub enum TransactionError {
         statement: &'static str,
     },
     /// An isolation level that comes too late.
-    #[error("the isolation level of a transaction must be set before its first query")]
+    #[error("SET TRANSACTION ISOLATION LEVEL must be called before any query")]
     LateIsolation,
     /// A table that the transaction changed is no longer there.
     #[error(
@@ -118,7 +118,7 @@ pub enum TransactionError {
     },
     /// A statement that can't be undone.
     #[error(
-        "{statement} can't be part of a transaction: COMMIT or ROLLBACK first, and run it by itself"
+        "{statement} cannot run inside a transaction block: COMMIT or ROLLBACK first, and run it by itself"
     )]
     NotInTransaction {
         /// The statement.

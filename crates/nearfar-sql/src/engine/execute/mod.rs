@@ -135,6 +135,9 @@ impl Session {
                 polled_with_stack(running).await?
             }
         };
+        if statement.is_of_database() {
+            transaction.note_query();
+        }
         failing.forget();
         Ok(result)
     }
@@ -152,6 +155,9 @@ impl Session {
                 self.alter_table(alter).await
             }
             StatementKind::CreateIndex(create) => {
+                if create.is_concurrent {
+                    alone(transaction, "CREATE INDEX CONCURRENTLY")?;
+                }
                 self.defining(transaction, "CREATE INDEX")?;
                 self.create_index(create).await
             }

@@ -233,8 +233,7 @@ fn assigned(assignments: &[Assignment]) -> Result<(Vec<String>, Vec<SelectItem>)
         let column = name.0.last().and_then(|part| part.as_ident());
         let column = column.map(|ident| ident.value.clone()).unwrap_or_default();
         if columns.contains(&column) {
-            let message = format!("multiple assignments to same column \"{column}\"");
-            return Err(SqlError::Syntax { message });
+            return Err(SqlError::AssignedTwice { column });
         }
         values.push(SelectItem::ExprWithAlias {
             expr: value.clone(),

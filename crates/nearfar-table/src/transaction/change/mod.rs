@@ -63,6 +63,8 @@ pub struct Transaction {
     registration: Mutex<Option<Registration>>,
     /// Whether something was read.
     has_read: AtomicBool,
+    /// Whether a statement has run that could have read something.
+    has_queried: AtomicBool,
     /// Whether it is one of several statements, and its end is a statement too.
     is_explicit: bool,
     is_read_only: AtomicBool,
@@ -129,6 +131,7 @@ impl Transaction {
             isolation: Mutex::new(isolation),
             registration: Mutex::new(registration),
             has_read: AtomicBool::new(false),
+            has_queried: AtomicBool::new(false),
             is_explicit,
             is_read_only: AtomicBool::new(is_read_only),
             has_failed: AtomicBool::new(false),
@@ -166,7 +169,7 @@ impl Transaction {
     /// # Errors
     /// [`TransactionError::LateIsolation`].
     pub fn set_isolation(&self, isolation: Isolation) -> Result<(), TransactionError> {
-        if self.has_read.load(Ordering::Relaxed) && isolation != self.isolation() {
+        if isolation != self.isolation() && self.has_begun() {
             return Err(TransactionError::LateIsolation);
         }
         let before = std::mem::replace(&mut *self.isolation.lock(), isolation);
@@ -177,6 +180,19 @@ impl Transaction {
             self.database.close(&before);
         }
         Ok(())
+    }
+
+    /// Says that a statement has run that could have read something.
+    pub fn note_query(&self) {
+        self.has_queried.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether something was asked, read or changed.
+    fn has_begun(&self) -> bool {
+        let changes = self.changes.lock();
+        self.has_queried.load(Ordering::Relaxed)
+            || self.has_read.load(Ordering::Relaxed)
+            || changes.as_ref().is_some_and(|changes| !changes.is_empty())
     }
 
     /// Has a transaction that is read committed read what is committed now, under what it has done itself:

@@ -47,7 +47,9 @@ impl Transaction {
             let was_there = base.is_some_and(|base| base.locate(row).is_some());
             was_there && newest.is_none_or(|newest| newest.locate(row).is_none())
         };
-        rows.iter().map(|row| row.is_some_and(is_replaced)).collect()
+        rows.iter()
+            .map(|row| row.is_some_and(is_replaced))
+            .collect()
     }
 
     /// What its statements have done since this was asked for to tables that take part in foreign keys.

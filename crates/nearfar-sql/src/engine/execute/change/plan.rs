@@ -155,14 +155,16 @@ async fn changing_plan(
     if let Some(forms) = merge_forms(ast)? {
         return merge_plan(state, forms).await.map(Some);
     }
-    if change_forms(ast)?.is_none() {
+    let Some(forms) = change_forms(ast)? else {
         return Ok(None);
+    };
+    let is_in_parts = matches!(ast, Ast::Update(_)) && matches!(forms.base, BaseForm::Joined(_));
+    if !is_in_parts {
+        return of_forms(state, forms).await.map(Some);
     }
     // Parts of an `UPDATE` have no place for the keyword `DEFAULT`.
     let mut statement = DfStatement::Statement(Box::new(ast.clone()));
-    if matches!(ast, Ast::Update(_)) {
-        LeftOut::of(state, &mut statement).await?;
-    }
+    LeftOut::of(state, &mut statement).await?;
     let DfStatement::Statement(ast) = &statement else {
         return Ok(None);
     };

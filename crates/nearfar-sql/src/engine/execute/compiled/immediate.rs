@@ -136,6 +136,7 @@ impl Session {
             },
             false => None,
         };
+        transaction.note_query();
         let result = self.result_of(compiled, outcome, transaction);
         Ok(Some(Ran { result, commit }))
     }
