@@ -231,6 +231,18 @@ const SUBQUERIES: &[Answer] = &[
         "2\n2",
     ),
     (
+        "SELECT a, (SELECT w FROM u WHERE u.k = t.a ORDER BY v DESC LIMIT 1) FROM t ORDER BY 1,2",
+        "1|p\n2|r\n2|r\n3|\n|",
+    ),
+    (
+        "SELECT a, (SELECT w FROM u WHERE u.k <= t.a ORDER BY v DESC OFFSET 1 LIMIT 1) FROM t ORDER BY 1,2",
+        "1|\n2|q\n2|q\n3|q\n|",
+    ),
+    (
+        "SELECT a FROM t WHERE (SELECT w FROM (SELECT w FROM u WHERE u.k <= t.a ORDER BY v) q LIMIT 1) = 'p' ORDER BY 1",
+        "1\n2\n2\n3",
+    ),
+    (
         "VALUES ((SELECT 1), (SELECT max(v) FROM u)), (5, 6), (7, 8)",
         "1|201\n5|6\n7|8",
     ),

@@ -288,6 +288,9 @@ impl Domain {
 
     /// The first rows of each value of the domain.
     fn unnest_limit(&self, limit: &Limit) -> Result<Option<Dependent>> {
+        if let Some(above) = above_limit(limit)? {
+            return self.unnest(&above);
+        }
         let (SkipType::Literal(skip), FetchType::Literal(fetch)) =
             (limit.get_skip_type()?, limit.get_fetch_type()?)
         else {
@@ -327,6 +330,24 @@ impl Domain {
             .build()?;
         Ok(Some(Dependent { plan, keys }))
     }
+}
+
+/// What is above a sort below a limit, above the limit: it keeps rows and their order, but may leave out what they are
+/// sorted by. None where there is nothing between.
+fn above_limit(limit: &Limit) -> Result<Option<LogicalPlan>> {
+    let between = limit.input.as_ref();
+    let (LogicalPlan::Projection(_) | LogicalPlan::SubqueryAlias(_)) = between else {
+        return Ok(None);
+    };
+    let below = between.inputs().into_iter().cloned();
+    let below = below.map(|input| {
+        LogicalPlan::Limit(Limit {
+            input: Arc::new(input),
+            ..limit.clone()
+        })
+    });
+    let above = between.with_new_exprs(between.expressions(), below.collect())?;
+    Ok(Some(above))
 }
 
 /// The frame of a row's number, which may be one of rows in no order.
