@@ -2,8 +2,7 @@
 
 use nearfar_sql::error::EngineError;
 use nearfar_sql::sql::SqlError;
-use nearfar_table::error::IndexError;
-use nearfar_table::table::TableName;
+use nearfar_table::error::{IndexError, TableName};
 
 /// What an error says of a constraint, in fields of their own and in PostgreSQL's words.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,9 +1,9 @@
 //! What can be wrong with a statement.
 
 use nearfar_memory::{SpecError, UnknownTier};
+use nearfar_table::error::TableName;
 use nearfar_table::error::TemporaryLimit;
 use nearfar_table::placement::StrategyError;
-use nearfar_table::table::TableName;
 
 /// A statement that can't be read or carried out as it is written.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

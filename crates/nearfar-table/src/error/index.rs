@@ -2,7 +2,7 @@
 
 use nearfar_index::TreeError;
 
-use crate::table::TableName;
+use super::table_name::TableName;
 
 /// Why an index can't be made, or does not take a row. Nothing has changed then.
 #[derive(Debug, thiserror::Error)]

@@ -1,16 +1,16 @@
 //! What can go wrong with tables.
 
 mod index;
+mod table_name;
 mod transaction;
 
 pub use index::IndexError;
+pub use table_name::TableName;
 pub use transaction::TransactionError;
 
 use arrow::error::ArrowError;
 use nearfar_memory::RegionError;
 use std::error::Error;
-
-use crate::table::Table;
 
 /// Errors of tables, their columns and their transactions. The layers above take every kind apart, so
 /// that a new one is not passed over there.
@@ -51,13 +51,13 @@ pub enum TableError {
 impl TableError {
     /// The same, where it is about a key, with the table that the key is of.
     #[must_use]
-    pub fn of_table(self, table: &Table) -> Self {
+    pub fn of_table(self, table: TableName) -> Self {
         match self {
             Self::Index(IndexError::Duplicate { index, key, .. }) => {
                 Self::Index(IndexError::Duplicate {
                     index,
                     key,
-                    table: Some(Box::new(table.full_name())),
+                    table: Some(Box::new(table)),
                 })
             }
             other => other,

@@ -22,7 +22,6 @@ mod delta;
 mod facts;
 mod gate;
 mod index;
-mod name;
 mod owner;
 mod packed_rows;
 mod preload;
@@ -49,7 +48,6 @@ pub use index::{
     IndexColumn, IndexDefinition, IndexKind, IndexPlacement, IndexPolicy, IndexRole,
     IndexStatistics, IndexTier, KEY_BYTES_MAX, KeyBound, KeyEncoder, KeyRange, Keys, TableIndex,
 };
-pub use name::TableName;
 pub(crate) use owner::{CommitsHeld, TableOwner};
 pub use packed_rows::PackedRows;
 pub use preload::{Preload, PreloadPriority};
@@ -72,7 +70,7 @@ use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 
-use crate::error::TableError;
+use crate::error::{TableError, TableName};
 use crate::placement::{ColumnAccess, ColumnPlacements, Storage, TemporaryBudget};
 use crate::traffic::{StepTurns, Task};
 

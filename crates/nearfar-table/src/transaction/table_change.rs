@@ -134,7 +134,7 @@ impl Change {
             new: &new,
         };
         let added = self.indexes.add(&rows);
-        added.map_err(|error| error.of_table(&self.table))?;
+        added.map_err(|error| error.of_table(self.table.full_name()))?;
         if self.table.has_references() || self.is_referenced_here {
             self.steps.push(ReferenceStep {
                 before: before.clone(),

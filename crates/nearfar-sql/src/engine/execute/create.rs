@@ -133,7 +133,7 @@ impl Session {
             let places = (&**table, &*slot.schema, &self.engine().tablespaces());
             let indexes = with_keys(&snapshot, places, &clauses.keys, |key| {
                 let made = TableIndex::filled(key, &snapshot, storage);
-                made.map_err(|error| error.of_table(table))
+                made.map_err(|error| error.of_table(table.full_name()))
             })?;
             self.engine()
                 .database()

@@ -231,7 +231,7 @@ impl Session {
             let tables = (table, &*map, &engine.tablespaces());
             with_keys(snapshot, tables, &keys, |definition| {
                 let made = TableIndex::filled(definition, snapshot, engine.storage());
-                made.map_err(|error| error.of_table(table))
+                made.map_err(|error| error.of_table(table.full_name()))
             })
         })
         .await

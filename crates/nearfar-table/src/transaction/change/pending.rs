@@ -125,7 +125,7 @@ impl PendingCommit {
         for (change, (result, is_late)) in self.changes.values().zip(&results) {
             let late_onto = newest.table(&change.table).filter(|_| *is_late);
             let added = entries.add(&change.indexes, result, late_onto);
-            added.map_err(|error| error.of_table(&change.table))?;
+            added.map_err(|error| error.of_table(change.table.full_name()))?;
         }
         gate.pass()?;
         // Who changes nothing that is kept must not be seen before those that wait.

@@ -19,7 +19,8 @@ use crate::engine::session::Session;
 use crate::error::EngineError;
 use crate::sql::{SqlError, call_by_own_names, expression_query, only_expression};
 use crate::values::with_small_integers;
-use nearfar_table::table::{CheckRule, RowCheck, Table, TableName, TableRules};
+use nearfar_table::error::TableName;
+use nearfar_table::table::{CheckRule, RowCheck, Table, TableRules};
 
 /// Of what an expression is.
 const CLAUSE: &str = "CHECK constraint";

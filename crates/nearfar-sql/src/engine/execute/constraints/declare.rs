@@ -14,9 +14,8 @@ use crate::engine::stream::RowStream;
 use crate::error::EngineError;
 use crate::sql::{CheckClause, ConstraintClause, ReferenceClause, SqlError};
 use futures::StreamExt;
-use nearfar_table::table::{
-    CheckRule, Reference, Snapshot, Table, TableIndex, TableName, TableRules,
-};
+use nearfar_table::error::TableName;
+use nearfar_table::table::{CheckRule, Reference, Snapshot, Table, TableIndex, TableRules};
 use nearfar_table::transaction::{Transaction, TransactionError};
 
 /// How often the rows of a table are looked at for a new constraint, while others change them between the look and the
