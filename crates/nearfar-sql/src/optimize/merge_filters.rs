@@ -3,11 +3,15 @@
 //! DataFusion moves a projection below such a join, and leaves the join's own condition as it was: it looks at other
 //! columns then, or at none. While projections are moved, a node stands above joins with a condition that lets none
 //! through. Hash joins see to their condition.
+//!
+//! Nor does the condition expect nulls of columns without any, which it is given for rows that have found no partner.
 
+use arrow::datatypes::Schema;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::error::Result;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_plan::joins::SortMergeJoinExec;
+use datafusion::physical_plan::joins::utils::JoinFilter;
 use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan};
 use std::fmt;
 use std::sync::Arc;
@@ -20,10 +24,13 @@ pub const BLOCK_MERGE_FILTERS: PlanRule = PlanRule {
     name: "nearfar_block_merge_filters",
     rewrite: |plan| {
         let blocked = plan.transform_up(|input| {
-            let join = input.downcast_ref::<SortMergeJoinExec>();
-            if join.is_none_or(|join| join.filter().is_none()) {
+            let Some(join) = input.downcast_ref::<SortMergeJoinExec>() else {
                 return Ok(Transformed::no(input));
-            }
+            };
+            let Some(filter) = join.filter() else {
+                return Ok(Transformed::no(input));
+            };
+            let input = Arc::new(with_filter(join, with_nulls(filter))?);
             let blocked: Arc<dyn ExecutionPlan> = Arc::new(MergeFilterExec { input });
             Ok(Transformed::yes(blocked))
         });
@@ -36,6 +43,30 @@ pub const UNBLOCK_MERGE_FILTERS: PlanRule = PlanRule {
     name: "nearfar_unblock_merge_filters",
     rewrite: |plan| without::<MergeFilterExec>(plan),
 };
+
+/// The condition, whose columns may all have nulls.
+fn with_nulls(filter: &JoinFilter) -> JoinFilter {
+    let fields = filter.schema().fields().iter();
+    let fields = fields.map(|field| field.as_ref().clone().with_nullable(true));
+    JoinFilter::new(
+        Arc::clone(filter.expression()),
+        filter.column_indices().to_vec(),
+        Arc::new(Schema::new(fields.collect::<Vec<_>>())),
+    )
+}
+
+/// The join with another condition.
+fn with_filter(join: &SortMergeJoinExec, filter: JoinFilter) -> Result<SortMergeJoinExec> {
+    SortMergeJoinExec::try_new(
+        Arc::clone(join.left()),
+        Arc::clone(join.right()),
+        join.on().to_vec(),
+        Some(filter),
+        join.join_type(),
+        join.sort_options().to_vec(),
+        join.null_equality(),
+    )
+}
 
 /// The rows of its input, a join with a condition.
 #[derive(Debug)]

@@ -127,4 +127,7 @@ async fn conditions_of_joins_that_spill_look_at_their_own_columns() {
         );
         same_without(&session, "datafusion.optimizer.prefer_hash_join", &sql).await;
     }
+    let counted = "WITH c AS (SELECT p AS k, count(*) AS n FROM u GROUP BY 1)
+                   SELECT l.k, r.n FROM c l FULL JOIN c r ON l.k = r.k AND l.n >= r.n + 1 ORDER BY 1, 2";
+    same_without(&session, "datafusion.optimizer.prefer_hash_join", counted).await;
 }
