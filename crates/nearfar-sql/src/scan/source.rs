@@ -356,6 +356,16 @@ impl TableScan {
         statistics
     }
 
+    /// What the texts and arrays of a row take, of columns that are read and whose values have `bytes_min` on average.
+    pub fn long_bytes(&self, bytes_min: u64) -> u64 {
+        let fields = self.table_schema.fields();
+        let is_of_any_size =
+            |column: &&usize| fields[**column].data_type().primitive_width().is_none();
+        let columns = self.projection.iter().filter(is_of_any_size);
+        let each = columns.map(|column| average_bytes(&self.snapshot, *column));
+        each.filter(|bytes| *bytes >= bytes_min).sum()
+    }
+
     /// `expr`, whose columns are those of the scan's output, over the table's columns.
     fn over_table(&self, expr: &Arc<dyn PhysicalExpr>) -> Result<Arc<dyn PhysicalExpr>> {
         let schema = &self.table_schema;
@@ -652,6 +662,20 @@ impl DataSource for TableScan {
         }
         Ok(TreeNodeRecursion::Continue)
     }
+}
+
+/// Bytes of a column's value, and of all of its row where that was not written column by column.
+fn average_bytes(snapshot: &Snapshot, column: usize) -> u64 {
+    let (mut bytes, mut rows) = (0, 0);
+    for part in snapshot.parts() {
+        let segment = &part.segment;
+        rows += segment.rows() as u64;
+        bytes += match segment.written() {
+            Some(_) => segment.bytes(),
+            None => segment.columns()[column].bytes() as u64,
+        };
+    }
+    bytes / rows.max(1)
 }
 
 /// Bytes of one decoded row; strings count as their view and as many bytes again.

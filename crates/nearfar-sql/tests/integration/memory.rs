@@ -166,6 +166,27 @@ async fn long_constants_are_repeated_for_a_few_rows_at_a_time() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn long_texts_of_tables_are_in_short_batches() {
+    let session = limited().await;
+    let table =
+        "CREATE TABLE long AS SELECT value AS id, repeat(chr((64 + value)::int), 400000) AS s
+                 FROM generate_series(1, 12)";
+    run(&session, table).await;
+    let sql = "SELECT long.s FROM long, t WHERE t.a < 100 ORDER BY t.a, long.id";
+    let results = session.execute(sql).await.expect("rows");
+    let Some(StatementResult::Rows(rows)) = results.into_iter().next() else {
+        panic!("no rows")
+    };
+    let batches = rows.collect().await.expect("rows");
+    let rows: Vec<usize> = batches.iter().map(|batch| batch.num_rows()).collect();
+    assert_eq!(rows.iter().sum::<usize>(), 1188);
+    assert!(rows.iter().all(|rows| *rows <= 83), "{rows:?}");
+    // Each row has 1.6 MB of texts, which all rows together would have thousands of times.
+    let longest = "SELECT max(length(a.s || b.s)) FROM long a, long b, long c, long d";
+    assert_eq!(value(&session, longest).await, "800000");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn guarded_functions_answer_as_before() {
     let session = limited().await;
     for (sql, expected) in [

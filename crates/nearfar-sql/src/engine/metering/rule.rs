@@ -18,15 +18,19 @@ use super::{Guarded, MeteredExec, Role, SliceExec};
 use crate::engine::compact::is_join;
 use crate::operators::windows::NAME as SORTED_WINDOWS;
 use crate::plan_rule::PlanRule;
+use crate::scan::TableScan;
 
 /// Rows of a batch for which functions without a bound are called.
 const UNBOUNDED_ROWS: usize = 256;
 
-/// A constant is long from this size on: a batch that repeats it takes many megabytes.
+/// A value is long from this size on: a batch that repeats it takes many megabytes.
 const LONG_BYTES: u64 = 4 << 10;
 
 /// What the repetitions of a long constant may take in a batch.
 const REPEATED_BYTES: u64 = 8 << 20;
+
+/// What the long texts of tables may take in a batch.
+const ROWS_BYTES: u64 = 32 << 20;
 
 /// Wraps the operators that evaluate expressions whose results can be large.
 pub const METERING: PlanRule = PlanRule {
@@ -79,13 +83,26 @@ impl Found {
     }
 }
 
-/// To how many rows the batches of a query have to be cut that runs `plan`: operators that put small
-/// batches together must not make large ones of them again.
+/// To how many rows the batches of a query have to be cut that runs `plan`: operators that put small batches together must
+/// not make large ones of them again, and long texts of all tables may be in one row.
 pub fn batch_rows(plan: &dyn ExecutionPlan) -> Option<usize> {
+    let long_bytes = long_bytes(plan);
+    let of_tables = (long_bytes > 0).then(|| (ROWS_BYTES / long_bytes).max(1) as usize);
+    sliced_rows(plan).into_iter().chain(of_tables).min()
+}
+
+fn sliced_rows(plan: &dyn ExecutionPlan) -> Option<usize> {
     let own = plan.downcast_ref::<SliceExec>().map(SliceExec::rows);
     let below = plan.children().into_iter();
-    let below = below.filter_map(|input| batch_rows(input.as_ref()));
+    let below = below.filter_map(|input| sliced_rows(input.as_ref()));
     below.chain(own).min()
+}
+
+/// What a row takes that has the long texts of all scans.
+fn long_bytes(plan: &dyn ExecutionPlan) -> u64 {
+    let own = TableScan::of(plan).map_or(0, |scan| scan.long_bytes(LONG_BYTES));
+    let below = plan.children().into_iter();
+    below.map(|input| long_bytes(input.as_ref())).sum::<u64>() + own
 }
 
 /// `node`, which repeats values of its inputs in its rows, with inputs whose widths are charged.
