@@ -284,7 +284,7 @@ async fn foreign_keys_hold_within_the_transaction_that_defines_them() {
     assert!(
         error(&session, "INSERT INTO c VALUES (8)")
             .await
-            .contains("(key)=(8)")
+            .contains("(of)=(8)")
     );
     run(&session, "INSERT INTO c VALUES (7)").await;
     assert!(
