@@ -232,14 +232,13 @@ fn own(error: &EngineError) -> &EngineError {
     let DataFusionError::External(inner) = outer.find_root() else {
         return error;
     };
-    let mut cause: Option<&(dyn Error + 'static)> = Some(inner.as_ref());
-    while let Some(inner) = cause {
-        if let Some(inner) = inner.downcast_ref::<EngineError>() {
-            return own(inner);
-        }
-        cause = inner.source();
-    }
-    error
+    caused_by::<EngineError>(inner.as_ref()).map_or(error, own)
+}
+
+/// The first error of a kind among an error and its causes.
+fn caused_by<'a, E: Error + 'static>(error: &'a (dyn Error + 'static)) -> Option<&'a E> {
+    let mut causes = std::iter::successors(Some(error), |error| (**error).source());
+    causes.find_map(|cause| cause.downcast_ref())
 }
 
 fn code(error: &EngineError) -> &'static str {
@@ -426,17 +425,9 @@ fn of_datafusion(error: &DataFusionError) -> &'static str {
         DataFusionError::Execution(_) => state::DATA_EXCEPTION,
         DataFusionError::ObjectStore(_) | DataFusionError::IoError(_) => state::UNDEFINED_FILE,
         DataFusionError::External(inner) => {
-            let mut cause: Option<&(dyn Error + 'static)> = Some(inner.as_ref());
-            while let Some(error) = cause {
-                if let Some(error) = error.downcast_ref::<EngineError>() {
-                    return code(error);
-                }
-                if let Some(error) = error.downcast_ref::<ValueError>() {
-                    return of_value(error);
-                }
-                cause = error.source();
-            }
-            state::INTERNAL_ERROR
+            let of_engine = caused_by(inner.as_ref()).map(code);
+            let of_value = || caused_by(inner.as_ref()).map(of_value);
+            of_engine.or_else(of_value).unwrap_or(state::INTERNAL_ERROR)
         }
         _ => state::INTERNAL_ERROR,
     }
