@@ -1,8 +1,7 @@
 //! What can be wrong with a statement.
 
 use nearfar_memory::{SpecError, UnknownTier};
-use nearfar_table::error::TableName;
-use nearfar_table::error::TemporaryLimit;
+use nearfar_table::error::{TableName, TemporaryLimit};
 use nearfar_table::placement::StrategyError;
 
 /// A statement that can't be read or carried out as it is written.

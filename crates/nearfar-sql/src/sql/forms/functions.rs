@@ -3,13 +3,14 @@
 use datafusion::sql::parser::Statement as DfStatement;
 use datafusion::sql::sqlparser::ast::{
     AccessExpr, CastKind, DataType, Expr, Function, FunctionArg, FunctionArgExpr,
-    FunctionArguments, Ident, ObjectName, ObjectNamePart, SelectItem, TableAliasColumnDef,
-    TableFactor, Value, VisitMut, VisitorMut,
+    FunctionArguments, Ident, ObjectNamePart, SelectItem, TableAliasColumnDef, TableFactor, Value,
+    VisitMut, VisitorMut,
 };
 use std::ops::ControlFlow;
 
 use super::folding::folded;
 use super::template::{call, take};
+use crate::sql::postgres::catalog_name;
 
 /// PostgreSQL's names of functions, and the planner's.
 const RENAMED: [(&str, &str); 8] = [
@@ -110,7 +111,7 @@ pub(super) fn name_column(factor: &mut TableFactor) {
             alias: Some(alias),
             args: Some(_),
             ..
-        } if is_last(name, SERIES) => alias,
+        } if catalog_name(name).is_some_and(|name| name == SERIES) => alias,
         TableFactor::UNNEST {
             alias: Some(alias),
             array_exprs,
@@ -124,12 +125,6 @@ pub(super) fn name_column(factor: &mut TableFactor) {
             data_type: None,
         }];
     }
-}
-
-/// Whether a name without its schema is `wanted`.
-fn is_last(name: &ObjectName, wanted: &str) -> bool {
-    let last = name.0.last().and_then(ObjectNamePart::as_ident);
-    last.is_some_and(|last| last.value.eq_ignore_ascii_case(wanted))
 }
 
 /// A function of the places of an array's elements, likewise.
