@@ -33,7 +33,7 @@ use super::statistics::statistics;
 use super::stream::{DynamicFilter, Lookup, PartitionScan, RowConsumer, ScanStream};
 use crate::error::EngineError;
 use crate::settings::{ReadAheadBy, Settings};
-use nearfar_table::table::{ColumnSlot, ColumnSummary, Snapshot, Table};
+use nearfar_table::table::{ColumnSlot, ColumnSummary, Segment, Snapshot, Table};
 use nearfar_table::traffic::{Task, TrafficAccount};
 use nearfar_table::transaction::Transaction;
 
@@ -356,14 +356,26 @@ impl TableScan {
         statistics
     }
 
-    /// What the texts and arrays of a row take, of columns that are read and whose values have `bytes_min` on average.
+    /// What the texts and arrays of a row take, of columns that are read and whose values have `bytes_min` on average. Rows
+    /// as they were written are not told by columns: all of such a row counts, where it has as much.
     pub fn long_bytes(&self, bytes_min: u64) -> u64 {
         let fields = self.table_schema.fields();
         let is_of_any_size =
-            |column: &&usize| fields[**column].data_type().primitive_width().is_none();
-        let columns = self.projection.iter().filter(is_of_any_size);
-        let each = columns.map(|column| average_bytes(&self.snapshot, *column));
-        each.filter(|bytes| *bytes >= bytes_min).sum()
+            |column: &usize| fields[*column].data_type().primitive_width().is_none();
+        let columns = self.projection.iter().copied().filter(is_of_any_size);
+        let columns: Vec<usize> = columns.collect();
+        if columns.is_empty() {
+            return 0;
+        }
+        let segments = self.snapshot.parts().iter().map(|part| &*part.segment);
+        let (written, stored): (Vec<&Segment>, Vec<&Segment>) =
+            segments.partition(|segment| segment.written().is_some());
+        let is_long = |bytes: &u64| *bytes >= bytes_min;
+        let of_column =
+            |column: usize| average(&stored, |segment| segment.columns()[column].bytes() as u64);
+        let of_stored: u64 = columns.into_iter().map(of_column).filter(is_long).sum();
+        let of_written = Some(average(&written, Segment::bytes)).filter(is_long);
+        of_stored.max(of_written.unwrap_or(0))
     }
 
     /// `expr`, whose columns are those of the scan's output, over the table's columns.
@@ -664,18 +676,11 @@ impl DataSource for TableScan {
     }
 }
 
-/// Bytes of a column's value, and of all of its row where that was not written column by column.
-fn average_bytes(snapshot: &Snapshot, column: usize) -> u64 {
-    let (mut bytes, mut rows) = (0, 0);
-    for part in snapshot.parts() {
-        let segment = &part.segment;
-        rows += segment.rows() as u64;
-        bytes += match segment.written() {
-            Some(_) => segment.bytes(),
-            None => segment.columns()[column].bytes() as u64,
-        };
-    }
-    bytes / rows.max(1)
+/// What a row takes of what `bytes` tells of segments.
+fn average(segments: &[&Segment], bytes: impl Fn(&Segment) -> u64) -> u64 {
+    let all: u64 = segments.iter().map(|segment| bytes(segment)).sum();
+    let rows: usize = segments.iter().map(|segment| segment.rows()).sum();
+    all / (rows as u64).max(1)
 }
 
 /// Bytes of one decoded row; strings count as their view and as many bytes again.
